@@ -990,7 +990,8 @@ typedef struct ms__pg_line {
     bool routed;              /* as of the store: the server has nodes of its own, */
     bool no_prepare;          /* statements are not prepared */
     bool standby;             /* it is to a replica */
-    int64_t instance;         /* of a replica: when its server was started */
+    int64_t instance;         /* of a replica: number of its server's run */
+    bool promoted;            /* of a replica: it was none when it was connected to */
     int64_t at;               /* when it was used last */
     unsigned n_prepared;
     uint64_t prepared[MS__PG_PREPARED]; /* hashes of statements */
@@ -1557,12 +1558,11 @@ static void ms__pg_learn(ms__pg *s, size_t server)
 
 typedef ms_result (*ms__pg_step)(ms__pg *s, ms__pg_line *line, void *ctx, ms_error *err);
 
-/* Runs a step on a server, repeatedly until it succeeds or must fail. If the time ends
- * amid an attempt, the error is that of the one before. */
-static ms_result ms__pg_call(ms__pg *s, size_t server, ms__pg_step step, void *ctx,
-                             ms_error *err)
+/* Runs a step on a server, repeatedly until it succeeds or must fail, or the deadline. If
+ * the time ends amid an attempt, the error is that of the one before. */
+static ms_result ms__pg_call_by(ms__pg *s, size_t server, ms__pg_step step, void *ctx,
+                                int64_t deadline, ms_error *err)
 {
-    int64_t deadline = ms__pg_now() + s->desc.timeout_ms;
     ms_error before, unused;
     if (!err) err = &unused;
     MS__PG_TRY(ms__pg_check(s, false, err));
@@ -1571,6 +1571,7 @@ static ms_result ms__pg_call(ms__pg *s, size_t server, ms__pg_step step, void *c
         ms_result code = ms__pg_take(s, server, deadline, &line, err);
         if (code == MS_OK && attempt == 0 && line->used)
             line->deadline = ms__pg_now() + s->desc.timeout_ms / 3;
+        if (line && line->deadline > deadline) line->deadline = deadline;
         if (code == MS_OK) code = step(s, line, ctx, err);
         if (line && line->used && line->lost) ms__pg_distrust(s, server);
         bool again = code != MS_OK && line && line->again;
@@ -1583,6 +1584,13 @@ static ms_result ms__pg_call(ms__pg *s, size_t server, ms__pg_step step, void *c
         before = *err;
         ms__pg_back_off(s, attempt);
     }
+}
+
+static ms_result ms__pg_call(ms__pg *s, size_t server, ms__pg_step step, void *ctx,
+                             ms_error *err)
+{
+    int64_t deadline = ms__pg_now() + s->desc.timeout_ms;
+    return ms__pg_call_by(s, server, step, ctx, deadline, err);
 }
 
 typedef struct ms__pg_asking {
@@ -1598,13 +1606,20 @@ static ms_result ms__pg_ask_step(ms__pg *s, ms__pg_line *line, void *ctx, ms_err
 }
 
 /* Runs a repeatable statement on a server. *out (may be NULL) receives the rows. */
-static ms_result ms__pg_ask(ms__pg *s, size_t server, const ms__pg_stmt *q,
-                            PGresult **out, ms_error *err)
+static ms_result ms__pg_ask_by(ms__pg *s, size_t server, const ms__pg_stmt *q,
+                               int64_t deadline, PGresult **out, ms_error *err)
 {
     ms__pg_asking a;
     a.q = q;
     a.out = out;
-    return ms__pg_call(s, server, ms__pg_ask_step, &a, err);
+    return ms__pg_call_by(s, server, ms__pg_ask_step, &a, deadline, err);
+}
+
+static ms_result ms__pg_ask(ms__pg *s, size_t server, const ms__pg_stmt *q,
+                            PGresult **out, ms_error *err)
+{
+    int64_t deadline = ms__pg_now() + s->desc.timeout_ms;
+    return ms__pg_ask_by(s, server, q, deadline, out, err);
 }
 
 /* ==== [pg-replica] reading from a standby ============================================
@@ -1635,20 +1650,25 @@ static ms_result ms__pg_ask(ms__pg *s, size_t server, const ms__pg_stmt *q,
 #define MS__PG_AWAY_MS    16000 /* between two tries to reach a replica, at most */
 #define MS__PG_BEHIND_MS  250   /* that one waits for a replica, at most */
 
-/* Selects whether a server is a standby, its position, its timeline (0: not known), when
- * it was started, and what it holds. The end of the log may be after the header of a page
- * that has no record yet, where no replica gets. */
+/* Selects whether a server is a standby, its position, its timeline (0: not known), a
+ * number of its run, and what it holds. The end of the log may be after the header of a
+ * page that has no record yet, where no replica gets; a file of the log begins with a
+ * longer one. When one of its processes crashes, a server begins again, at an earlier
+ * position: its counts are reset then. */
 static const char ms__pg_state_of[] =
     "select r.r::int, case when r.r then (pg_last_wal_replay_lsn() - '0/0')::bigint else"
     " (select case when (f - '0/0') % current_setting('wal_block_size')::int = 0 and"
-    " i - f in (24, 40) then (f - '0/0')::bigint else (i - '0/0')::bigint end from"
+    " i - f = case when (f - '0/0') % pg_size_bytes(current_setting('wal_segment_size'))"
+    " = 0 then 40 else 24 end then (f - '0/0')::bigint else (i - '0/0')::bigint end from"
     " (select pg_current_wal_flush_lsn() as f, pg_current_wal_insert_lsn() as i) as w)"
     " end, case when r.r then (select greatest(c.timeline_id,"
     " m.min_recovery_end_timeline, (select max(received_tli) from pg_stat_wal_receiver))"
     " from pg_control_checkpoint()"
     " as c, pg_control_recovery() as m)::bigint else ('x' || left(pg_walfile_name("
     "pg_current_wal_insert_lsn()), 8))::bit(32)::bigint end,"
-    " (extract(epoch from pg_postmaster_start_time()) * 1000000)::bigint,"
+    " (extract(epoch from pg_postmaster_start_time()) * 1000000)::bigint +"
+    " coalesce((extract(epoch from pg_stat_get_bgwriter_stat_reset_time()) * 1000000)"
+    "::bigint, 0),"
     " concat_ws(' ', (select system_identifier from pg_control_system()), (select oid"
     " from pg_database where datname = current_database()),"
     " coalesce(to_regclass('msgstore_record')::oid, 0), case when row_security_active("
@@ -1681,13 +1701,15 @@ static ms_result ms__pg_state_ask(ms__pg_line *line, ms__pg_state_now *out, ms_e
 static ms_result ms__pg_instance(ms__pg_line *line, ms_error *err)
 {
     ms__pg_state_now now;
-    MS__PG_TRY(ms__pg_state_ask(line, &now, err));
+    ms_result code = ms__pg_state_ask(line, &now, err);
     line->instance = now.instance;
-    return MS_OK;
+    line->promoted = !now.standby;
+    if (code != MS_OK) line->lost = true; /* it has no number */
+    return code;
 }
 
 /* Asks the primary for a mark, once. */
-static bool ms__pg_ask_mark(ms__pg *s, size_t server, ms__pg_mark *mark)
+static bool ms__pg_ask_mark(ms__pg *s, size_t server, int64_t deadline, ms__pg_mark *mark)
 {
     ms__pg_line *line;
     ms__pg_state_now now;
@@ -1696,9 +1718,8 @@ static bool ms__pg_ask_mark(ms__pg *s, size_t server, ms__pg_mark *mark)
     mark->known = s->servers[server].replica.known;
     ms__pg_lock_give(&s->lock);
     mark->at = ms__pg_now();
-    int64_t most = s->desc.timeout_ms / 3;
-    if (most > MS__PG_REPLICA_MS) most = MS__PG_REPLICA_MS;
-    ms_result code = ms__pg_take(s, server, mark->at + most, &line, NULL);
+    if (deadline > mark->at + MS__PG_REPLICA_MS) deadline = mark->at + MS__PG_REPLICA_MS;
+    ms_result code = ms__pg_take(s, server, deadline, &line, NULL);
     if (code == MS_OK) code = ms__pg_state_ask(line, &now, NULL);
     if (line && line->used && line->lost) ms__pg_distrust(s, server);
     ms__pg_give(s, line);
@@ -1709,10 +1730,20 @@ static bool ms__pg_ask_mark(ms__pg *s, size_t server, ms__pg_mark *mark)
     return true;
 }
 
+/* A reader, and what it needs. */
+typedef struct ms__pg_reader {
+    uint64_t need;            /* of `known` */
+    bool usable;              /* the replica has replayed what is needed */
+    bool trying;              /* this thread asks for more */
+    int64_t instance;         /* which replica has */
+    int64_t deadline;         /* for the replica */
+    enum ms__pg_why why;      /* it may not be asked */
+} ms__pg_reader;
+
 /* Compares the replica with a mark, until it has replayed that, or `wait` ms are over.
  * The mark is the one that was asked for before, if it will do. */
 static enum ms__pg_why ms__pg_follow(ms__pg *s, size_t server, ms__pg_line *line,
-                                     uint64_t need, int64_t wait)
+                                     const ms__pg_reader *reader, int64_t wait)
 {
     ms__pg_replica *rep = &s->servers[server].replica;
     ms__pg_state_now now;
@@ -1720,9 +1751,9 @@ static enum ms__pg_why ms__pg_follow(ms__pg *s, size_t server, ms__pg_line *line
     ms__pg_lock_take(&s->lock);
     ms__pg_mark mark = rep->asked;
     ms__pg_lock_give(&s->lock);
-    if (mark.lsn == 0 || mark.known < need ||
+    if (mark.lsn == 0 || mark.known < reader->need ||
         ms__pg_now() - mark.at > (int64_t)s->desc.replica_lag_ms) {
-        if (!ms__pg_ask_mark(s, server, &mark)) return MS__PG_AWAY;
+        if (!ms__pg_ask_mark(s, server, reader->deadline, &mark)) return MS__PG_AWAY;
         ms__pg_lock_take(&s->lock);
         rep->asked = mark;
         ms__pg_lock_give(&s->lock);
@@ -1730,8 +1761,10 @@ static enum ms__pg_why ms__pg_follow(ms__pg *s, size_t server, ms__pg_line *line
     for (int64_t nap = 1;; nap *= 2) {
         if (ms__pg_state_ask(line, &now, NULL) != MS_OK) return MS__PG_AWAY;
         if (!now.standby || now.timeline != mark.timeline ||
-            now.identity != mark.identity || now.instance != line->instance)
+            now.identity != mark.identity || now.instance != line->instance) {
+            line->lost = true; /* another host of the connection string may be one */
             return MS__PG_FOREIGN;
+        }
         if (now.lsn >= mark.lsn) break;
         int64_t left = end - ms__pg_now();
         if (left <= 0) return MS__PG_BEHIND;
@@ -1744,14 +1777,6 @@ static enum ms__pg_why ms__pg_follow(ms__pg *s, size_t server, ms__pg_line *line
     return MS__PG_FITS;
 }
 
-/* A reader, and what it needs. */
-typedef struct ms__pg_reader {
-    uint64_t need;            /* of `known` */
-    bool usable;              /* the replica has replayed what is needed */
-    bool trying;              /* this thread asks for more */
-    enum ms__pg_why why;      /* it may not be asked */
-} ms__pg_reader;
-
 static bool ms__pg_has(const ms__pg *s, const ms__pg_replica *rep, uint64_t need)
 {
     return rep->reached.lsn && rep->reached.known >= need &&
@@ -1762,6 +1787,7 @@ static bool ms__pg_has(const ms__pg *s, const ms__pg_replica *rep, uint64_t need
 static bool ms__pg_reader_begin(ms__pg *s, ms__pg_replica *rep, ms__pg_reader *reader)
 {
     memset(reader, 0, sizeof *reader);
+    reader->deadline = ms__pg_now() + s->desc.timeout_ms / 3;
     ms__pg_lock_take(&s->lock);
     reader->need = rep->known;
     int64_t end = ms__pg_now() + 50;
@@ -1775,6 +1801,7 @@ static bool ms__pg_reader_begin(ms__pg *s, ms__pg_replica *rep, ms__pg_reader *r
                now - rep->reached.at > (int64_t)s->desc.replica_lag_ms / 2;
     reader->trying = due && !rep->trying && now >= rep->next;
     if (reader->trying) rep->trying = true;
+    reader->instance = rep->instance;
     reader->why = rep->why;
     ms__pg_lock_give(&s->lock);
     return reader->usable || reader->trying;
@@ -1807,8 +1834,9 @@ static void ms__pg_reader_end(ms__pg *s, ms__pg_replica *rep, const ms__pg_reade
     ms__pg_lock_give(&s->lock);
 }
 
-/* Returns whether a line leads to the replica that was compared with the primary. The
- * thread that tries makes it that one; what was read from another one must be in it. */
+/* Returns whether a line leads to the replica that was compared with the primary, before
+ * the reader began. The thread that tries makes it that one; what was read from another
+ * one must be in it. */
 static bool ms__pg_is_followed(ms__pg *s, ms__pg_replica *rep, const ms__pg_line *line,
                                ms__pg_reader *reader)
 {
@@ -1817,12 +1845,14 @@ static bool ms__pg_is_followed(ms__pg *s, ms__pg_replica *rep, const ms__pg_line
     if (!same) {
         rep->known++;
         rep->reached.lsn = 0;
-        reader->need = rep->known;
-        reader->usable = false;
         if (reader->trying) rep->instance = line->instance;
     }
+    if (!same || reader->instance != line->instance) {
+        reader->need = rep->known;
+        reader->usable = false;
+    }
     ms__pg_lock_give(&s->lock);
-    return same || reader->trying;
+    return reader->usable || reader->trying;
 }
 
 /* Returns whether the server was a standby when it answered. The session says so itself,
@@ -1831,6 +1861,7 @@ static bool ms__pg_is_standby(ms__pg_line *line)
 {
     ms__pg_state_now now;
     const char *says = PQparameterStatus(line->conn, "in_hot_standby");
+    if (line->promoted) return false; /* a pooler says what was so before */
     if (says && !line->no_prepare) return strcmp(says, "on") == 0;
     return ms__pg_state_ask(line, &now, NULL) == MS_OK && now.standby &&
            now.instance == line->instance;
@@ -1844,12 +1875,11 @@ static enum ms__pg_why ms__pg_ask_line(ms__pg *s, size_t server, ms__pg_line *li
     ms__pg_replica *rep = &s->servers[server].replica;
     if (!ms__pg_is_followed(s, rep, line, reader)) return MS__PG_BEHIND;
     if (reader->trying) {
-        *tried = ms__pg_follow(s, server, line, reader->need,
-                               reader->usable ? 0 : rep->pause);
+        *tried = ms__pg_follow(s, server, line, reader, reader->usable ? 0 : rep->pause);
         if (*tried != MS__PG_FITS && !(*tried == MS__PG_BEHIND && reader->usable))
             return *tried;
     }
-    line->deadline = ms__pg_now() + s->desc.timeout_ms / 3;
+    line->deadline = reader->deadline;
     if (ms__pg_exec(line, q, out, NULL) != MS_OK) return MS__PG_AWAY;
     if (ms__pg_is_standby(line)) return MS__PG_FITS;
     PQclear(*out);
@@ -1868,9 +1898,9 @@ static enum ms__pg_why ms__pg_ask_replica(ms__pg *s, size_t server, const ms__pg
     ms__pg_line *line;
     enum ms__pg_why tried = MS__PG_FITS, why = MS__PG_AWAY;
     if (!ms__pg_reader_begin(s, rep, &reader)) return reader.why;
-    int64_t most = s->desc.timeout_ms / 3;
-    if (most > MS__PG_REPLICA_MS) most = MS__PG_REPLICA_MS;
-    if (ms__pg_take(s, at, ms__pg_now() + most, &line, NULL) == MS_OK)
+    int64_t deadline = ms__pg_now() + MS__PG_REPLICA_MS;
+    if (deadline > reader.deadline) deadline = reader.deadline;
+    if (ms__pg_take(s, at, deadline, &line, NULL) == MS_OK)
         why = ms__pg_ask_line(s, server, line, q, &reader, out, &tried);
     if (line && line->used && line->lost) ms__pg_distrust(s, at);
     if (line && why == MS__PG_FITS) {
@@ -1891,11 +1921,12 @@ static ms_result ms__pg_ask_any(ms__pg *s, size_t server, const ms__pg_stmt *q,
     if (!s->servers[server].replica.given) return ms__pg_ask(s, server, q, out, err);
     MS__PG_TRY(ms__pg_check(s, false, err));
     *out = NULL;
+    int64_t deadline = ms__pg_now() + s->desc.timeout_ms;
     enum ms__pg_why why = ms__pg_ask_replica(s, server, q, out);
     ms__pg_lock_take(&s->lock);
     s->readers[why]++;
     ms__pg_lock_give(&s->lock);
-    return why == MS__PG_FITS ? MS_OK : ms__pg_ask(s, server, q, out, err);
+    return why == MS__PG_FITS ? MS_OK : ms__pg_ask_by(s, server, q, deadline, out, err);
 }
 
 /* ==== [pg-row] records on their way ================================================= */

@@ -20,9 +20,9 @@ static const char *folder;
 
 static const char *url_of(const char *name)
 {
-    static char urls[8][300];
+    static char urls[16][300];
     static unsigned next;
-    char *url = urls[next++ % 8];
+    char *url = urls[next++ % 16];
     snprintf(url, sizeof urls[0], "host=%s/%s user=test dbname=postgres", folder, name);
     return url;
 }
@@ -299,21 +299,24 @@ static uint64_t replica_reads(ms_store *store)
     return counts.replica_reads;
 }
 
-/* A standby is read through a pooler in both modes, and no longer once it is promoted. */
+/* A standby is read through a pooler in both modes, and no longer once it is promoted. The
+ * third store connects for each call: the pooler tells it what was so at first. */
 static void a_standby_is_read_through_a_pooler(void **state)
 {
     static const char *const names[2] = {"session_standby", "transaction_standby"};
     ms_pg_desc straight = desc_of("pg"), apart = desc_of("standby");
-    ms_store *stores[2];
+    ms_store *stores[3];
+    PGconn *others[3];
     uint64_t seq = 0;
     char command[500];
     (void)state;
     forget();
     ms_store *one = open_desc(&straight);
-    for (int i = 0; i < 2; i++) {
-        ms_pg_desc desc = desc_of(i ? "transaction" : "session");
+    for (int i = 0; i < 3; i++) {
+        ms_pg_desc desc = desc_of(i == 1 ? "transaction" : "session");
         desc.no_prepare = desc.no_notify = i == 1;
-        desc.replica_url = url_of(names[i]);
+        desc.release = i == 2;
+        desc.replica_url = url_of(names[i % 2]);
         desc.replica_lag_ms = 60000;
         stores[i] = open_desc(&desc);
         for (int n = 0; n < 50; n++) {
@@ -327,23 +330,34 @@ static void a_standby_is_read_through_a_pooler(void **state)
         }
         assert_true(replica_reads(stores[i]) >= 10);
     }
-    assert_int_equal(newest_of(stores[0]), newest_of(stores[1]));
+    for (int i = 0; i < 3; i++) {
+        must_ok(ms_pg_newest(stores[i], NULL), NULL, "newest");
+        uint64_t reads = replica_reads(stores[i]);
+        for (int n = 0; n < 500 && replica_reads(stores[i]) == reads; n++) {
+            assert_int_equal(newest_of(stores[i]), seq);
+            nap(5);
+        }
+        assert_int_not_equal(replica_reads(stores[i]), reads);
+    }
     snprintf(command, sizeof command, "bash %s promote %s/standby", getenv("PG_SERVER"),
              folder);
     assert_int_equal(system(command), 0);
     /* a client that shares a session of the pool hears of it, the others do not */
     PGconn *third = PQconnectdb(url_of("transaction_standby"));
     for (int n = 0; n < 8; n++) PQclear(PQexec(third, "select 1"));
+    for (int n = 0; n < 3; n++) others[n] = PQconnectdb(url_of("session_standby"));
+    for (int n = 0; n < 3; n++) PQclear(PQexec(others[n], "select 1"));
+    for (int n = 0; n < 3; n++) PQfinish(others[n]);
     ms_store *other = open_desc(&apart);
     for (int n = 0; n < 20; n++) {
         (void)append_to(other);
-        for (int i = 0; i < 2; i++) assert_int_equal(newest_of(stores[i]), seq);
+        for (int i = 0; i < 3; i++) assert_int_equal(newest_of(stores[i]), seq);
         nap(20);
     }
     PQfinish(third);
     ms_close(other);
     ms_close(one);
-    for (int i = 0; i < 2; i++) ms_close(stores[i]);
+    for (int i = 0; i < 3; i++) ms_close(stores[i]);
 }
 
 int main(int argc, char **argv)

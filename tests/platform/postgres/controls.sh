@@ -295,9 +295,20 @@ control timeline_is_compared 'a_replica_of_another*' $store \
 control tables_of_the_replica_are_compared 'readers_leave*' $store \
     'now.identity != mark.identity || ' ''
 control failed_replica_is_not_an_error 'readers_go_on_when_a_replica*' $store \
-    'return why == MS__PG_FITS ? MS_OK : ms__pg_ask(s, server, q, out, err);' \
-    'return why != MS__PG_AWAY && why == MS__PG_FITS ? MS_OK : why == MS__PG_AWAY ?
-        MS_E_UNREACHABLE : ms__pg_ask(s, server, q, out, err);'
+    'return why == MS__PG_FITS ? MS_OK : ms__pg_ask_by(s, server, q, deadline, out, err);' \
+    'return why == MS__PG_FITS ? MS_OK : why == MS__PG_AWAY ?
+        MS_E_UNREACHABLE : ms__pg_ask_by(s, server, q, deadline, out, err);'
+control reader_has_one_deadline 'a_reader_ends_in_time*' $store \
+    'return why == MS__PG_FITS ? MS_OK : ms__pg_ask_by(s, server, q, deadline, out, err);' \
+    'return why == MS__PG_FITS || deadline < 0 ? MS_OK : ms__pg_ask(s, server, q, out, err);'
+control reader_keeps_its_replica 'readers_go_on_with_another*' $store \
+    'if (!same || reader->instance != line->instance) {' 'if (!same) {'
+control promoted_replica_is_left 'readers_go_on_with_another*' $store \
+    'line->lost = true; /* another host' '/* another host'
+control end_of_the_log_is_exact 'a_mark_has_the_end*' $store \
+    '= 0 then 40 else 24 end' '= 0 then 40 else 40 end'
+control crash_of_a_replica_is_noticed 'a_replica_that_has_crashed*' $store \
+    'pg_stat_get_bgwriter_stat_reset_time()' 'pg_postmaster_start_time()'
 control idle_connections_are_found 'idle_connections*' $store \
     'now - line->at >= idle_ms;' 'now - line->at < 0;'
 control waiter_is_not_idle 'idle_connections*' $store \
@@ -316,6 +327,8 @@ control released_connection_is_quiet pooled $store \
     'if (s->desc.release && !line->lost) (void)' 'if (false) (void)'
 control promotion_is_asked_through_a_pooler pooled $store \
     'if (says && !line->no_prepare) return' 'if (says) return'
+control promotion_before_a_connection_is_noticed pooled $store \
+    'if (line->promoted) return false;' 'if (false) return false;'
 control nothing_is_prepared pooled $store \
     'if (!line->no_prepare) MS__PG_TRY' 'if (true) MS__PG_TRY'
 if [ -z "$(bash tests/platform/citus/build.sh able)" ]; then

@@ -1862,8 +1862,12 @@ int main(int argc, char **argv)
         cmocka_unit_test(readers_leave_the_primary_alone),
         cmocka_unit_test(readers_go_on_when_a_replica_is_killed),
         cmocka_unit_test(what_is_read_never_goes_back),
+        cmocka_unit_test(a_reader_ends_in_time_when_servers_are_silent),
+        cmocka_unit_test(a_replica_that_has_crashed_is_compared_again),
         cmocka_unit_test(a_promoted_replica_is_not_read),
         cmocka_unit_test(a_replica_of_another_timeline_is_not_read),
+        cmocka_unit_test(readers_go_on_with_another_replica),
+        cmocka_unit_test(a_mark_has_the_end_of_the_log),
     };
     if (argc != 3) return 2;
     folder = argv[1];

@@ -408,6 +408,204 @@ static void what_is_read_never_goes_back(void **state)
     ms_close(store);
 }
 
+/* A standby and another one, in the order of the hosts of replica_url. */
+static ms_store *open_reader_of_two(const char *primary, const char *first,
+                                    const char *second, uint32_t lag_ms)
+{
+    char url[500];
+    ms_pg_desc desc = desc_of(url_of(primary, ""));
+    snprintf(url, sizeof url, "host=%s/%s,%s/%s user=test dbname=postgres", folder, first,
+             folder, second);
+    desc.replica_url = url;
+    desc.replica_lag_ms = lag_ms;
+    return open_desc(&desc);
+}
+
+/* A reader that began while one standby had what it needs is not answered by another one
+ * that the handle has turned to since, and that lacks it. When a standby is promoted, the
+ * other one is read. */
+static void readers_go_on_with_another_replica(void **state)
+{
+    char rest[200];
+    ms_error err;
+    ms__pg_reader reader;
+    ms__pg_line *line;
+    ms__pg_stmt q;
+    PGresult *r = NULL;
+    enum ms__pg_why tried = MS__PG_FITS;
+    (void)state;
+    make_pair("ra1", "ra2");
+    snprintf(rest, sizeof rest, "%s/ra1", folder);
+    server_must("copy", "ra3", rest);
+    ms_store *store = open_reader_of_two("ra1", "ra2", "ra3", 60000);
+    ms_store *other = open_url(url_of("ra1", ""));
+    ms__pg *s = ms__pg_of(store);
+    must_use_replica(store);
+    pause_replay("ra3");
+    uint64_t seq = append_seq(other, "job");
+    must_ok(ms_pg_newest(store, &err), &err, "newest");
+    must_use_replica(store);
+    assert_int_equal(newest_of(store, "job"), seq);
+    assert_true(ms__pg_reader_begin(s, &s->servers[0].replica, &reader));
+    assert_true(reader.usable && !reader.trying);
+    server_must("stop", "ra2", "");
+    int64_t end = ms__pg_now() + 15000, old = s->servers[0].replica.instance;
+    while (s->servers[0].replica.instance == old && ms__pg_now() < end) {
+        assert_int_equal(newest_of(store, "job"), seq);
+        nap(20);
+    }
+    assert_int_not_equal(s->servers[0].replica.instance, old);
+    ms__pg_start(&q, "select 1");
+    must_ok(ms__pg_take(s, 1, ms__pg_now() + 5000, &line, &err), &err, "take");
+    assert_int_not_equal(ms__pg_ask_line(s, 0, line, &q, &reader, &r, &tried),
+                         MS__PG_FITS);
+    PQclear(r);
+    ms__pg_give(s, line);
+    ms_close(store);
+
+    server_must("start", "ra2", "");
+    resume_replay("ra3");
+    store = open_reader_of_two("ra1", "ra2", "ra3", 0);
+    must_use_replica(store);
+    server_must("promote", "ra2", "");
+    nap(600); /* the next reader asks how far it is */
+    assert_int_equal(newest_of(store, "job"), seq);
+    must_use_replica(store);
+    ms_close(store);
+    ms_close(other);
+    end_pair("ra1", "ra2");
+    end_pair("ra3", "ra3");
+}
+
+/* A standby that begins again, since one of its processes has crashed, may be at an
+ * earlier position, though its server was not started again. */
+static void a_replica_that_has_crashed_is_compared_again(void **state)
+{
+    (void)state;
+    need_pair();
+    ms_pg_desc desc = desc_of(url_of("r1", ""));
+    desc.replica_url = url_of("r2", "");
+    desc.replica_lag_ms = 60000;
+    desc.release = true;
+    ms_store *store = open_desc(&desc);
+    uint64_t seq = append_seq(store, "job");
+    must_use_replica(store);
+    assert_int_equal(newest_of(store, "job"), seq);
+    ask_sql("r2", "alter system set recovery_min_apply_delay = '1h'");
+    ask_sql("r2", "select pg_reload_conf()");
+    nap(300);
+    long long started = ask_sql("r2", "select extract(epoch from"
+                                      " pg_postmaster_start_time())::bigint");
+    pid_t pid = (pid_t)ask_sql("r2", "select pid from pg_stat_activity where backend_type"
+                                     " = 'background writer'");
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    int64_t end = ms__pg_now() + 30000;
+    for (bool up = false; !up;) {
+        if (ms__pg_now() > end) fail_msg("the standby is away");
+        nap(50);
+        PGconn *conn = PQconnectdb(url_of("r2", ""));
+        up = PQstatus(conn) == CONNECTION_OK;
+        PQfinish(conn);
+    }
+    assert_int_equal(ask_sql("r2", "select extract(epoch from"
+                                   " pg_postmaster_start_time())::bigint"), started);
+    for (int i = 0; i < 20; i++) assert_int_equal(newest_of(store, "job"), seq);
+    ask_sql("r2", "alter system reset recovery_min_apply_delay");
+    ask_sql("r2", "select pg_reload_conf()");
+    must_use_replica(store);
+    ms_close(store);
+}
+
+static void signal_server(const char *name, const char *signal)
+{
+    char command[400];
+    snprintf(command, sizeof command, "p=$(head -n 1 %s/%s/data/postmaster.pid);"
+             " kill -%s $p $(ps -o pid= --ppid $p)", folder, name, signal);
+    assert_int_equal(system(command), 0);
+}
+
+/* A call of a reader takes timeout_ms at most, with the time that it waits for a silent
+ * standby; that leaves enough for a primary that answers. */
+static void a_reader_ends_in_time_when_servers_are_silent(void **state)
+{
+    enum { TIMEOUT = 3000, SLACK = 600 };
+    ms_stat stat;
+    ms_error err;
+    (void)state;
+    need_pair();
+    for (uint32_t lag = 400; lag <= 60000; lag += 59600) {
+        ms_pg_desc desc = desc_of(url_of("r1", ""));
+        desc.replica_url = url_of("r2", "");
+        desc.replica_lag_ms = lag;
+        desc.timeout_ms = TIMEOUT;
+        ms_store *store = open_desc(&desc);
+        must_use_replica(store);
+        signal_server("r2", "STOP");
+        int64_t start = ms__pg_now();
+        ms_result code = ms_store_stat(store, &stat, &err);
+        int64_t alone = ms__pg_now() - start;
+        signal_server("r2", "CONT");
+        assert_int_equal(code, MS_OK);
+        assert_in_range((uint64_t)alone, 0, TIMEOUT + SLACK);
+        must_use_replica(store);
+        signal_server("r2", "STOP");
+        signal_server("r1", "STOP");
+        start = ms__pg_now();
+        code = ms_store_stat(store, &stat, &err);
+        int64_t both = ms__pg_now() - start;
+        signal_server("r1", "CONT");
+        signal_server("r2", "CONT");
+        assert_int_equal(code, MS_E_UNREACHABLE);
+        printf("tally: a reader of silent servers: %lld ms, %lld ms\n", (long long)alone,
+               (long long)both);
+        assert_in_range((uint64_t)both, 0, TIMEOUT + SLACK);
+        ms_close(store);
+    }
+}
+
+/* What the primary has not flushed is in a mark, also where its last record ends as far
+ * after the beginning of a page as the longer header of a page is. */
+static void a_mark_has_the_end_of_the_log(void **state)
+{
+    ms__pg_line *line;
+    ms__pg_state_now now;
+    ms_error err;
+    (void)state;
+    server_must("make", "rw1", "fsync=off autovacuum=off wal_level=replica"
+                " synchronous_commit=off wal_writer_delay=1500ms");
+    ms_store *store = open_url(url_of("rw1", ""));
+    ms__pg *s = ms__pg_of(store);
+    bool met = false;
+    for (int i = 0; i < 20 && !met; i++) {
+        nap(100);
+        ask_sql("rw1", "checkpoint");
+        ask_sql("rw1", "do $$ declare rest int; begin perform pg_logical_emit_message("
+                       "false, 'x', repeat('y', 600)); rest := 8192 -"
+                       " (pg_current_wal_insert_lsn() - '0/0') % 8192; if rest < 600 then"
+                       " perform pg_logical_emit_message(false, 'x', repeat('y', rest +"
+                       " 1000)); rest := 8192 - (pg_current_wal_insert_lsn() - '0/0') %"
+                       " 8192; end if; perform pg_logical_emit_message(false, 'x',"
+                       " repeat('y', rest + 16 - 56)); end $$");
+        int64_t end = ms__pg_now() + 3000;
+        while (!met && ms__pg_now() < end) {
+            met = ask_sql("rw1", "select case when (f - '0/0') % 8192 = 0 and i - f = 40"
+                                 " then 1 else 0 end from (select"
+                                 " pg_current_wal_flush_lsn() as f,"
+                                 " pg_current_wal_insert_lsn() as i) as w") == 1;
+            if (!met) continue;
+            must_ok(ms__pg_take(s, 0, ms__pg_now() + 5000, &line, &err), &err, "take");
+            must_ok(ms__pg_state_ask(line, &now, &err), &err, "state");
+            ms__pg_give(s, line);
+        }
+    }
+    if (!met) printf("tally: no record ended 40 bytes into a page\n");
+    else
+        assert_int_equal(now.lsn, ask_sql("rw1", "select (pg_current_wal_insert_lsn() -"
+                                                 " '0/0')::bigint"));
+    ms_close(store);
+    end_pair("rw1", "rw1");
+}
+
 static int no_pair(void **state)
 {
     (void)state;
