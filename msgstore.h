@@ -12222,7 +12222,7 @@ static void ms__query_bounds(ms__core *core, ms_cursor *it)
     ms__sought f;
     s->now = ms__place(t->segment, end);
     if (q->as_of > 0 && q->as_of < s->now) s->now = q->as_of;
-    s->from = q->as_from;
+    s->from = !MS__SMALL && q->as_from == 1 ? 0 : q->as_from; /* 1: see ms__facts_read */
     s->to = it->now = s->now;
     if (q->before_seq > 0) {
         uint64_t to = ms__place_of(core, t, end, q->before_seq, s->locked, &s->result);
