@@ -179,9 +179,10 @@ static const char main_end[] =
     "\n"
     "msgstore help COMMAND has more, msgstore -V the version.\n"
     "\n"
-    "A STORE is a log. Without one sync, sessions, search, usage, view, show, history,\n"
-    "export, report, serve and mcp take $MSGSTORE_LOG, else\n"
-    "~/.local/state/msgstore/messages.log.\n"
+    "A STORE is a log. Without one sync, sessions, search, usage, report, show, view,\n"
+    "history, export, serve, hand-over, info, verify, follow, redact --secrets and mcp\n"
+    "take $MSGSTORE_LOG, else ~/.local/state/msgstore/messages.log. A command that\n"
+    "changes a log is given its name.\n"
     "In place of a log view, sessions, search, usage, history, info and others also\n"
     "take a file or a folder (- is standard input): transcripts of agent programs, or\n"
     "JSON or JSON Lines of messages, lists of messages, bodies of requests, or objects\n"
@@ -193,7 +194,7 @@ int print_main_help(void)
     output out = {stdout, 0};
     char text[128];
     emit_text(&out, main_begin);
-    emit_text(&out, "\n");
+    emit_text(&out, "\nfirst:\n");
     for (size_t i = 0; commands[i] != NULL; i++) {
         const command *c = commands[i];
         if (c->name == NULL) emit_text(&out, "\n");
