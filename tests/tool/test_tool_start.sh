@@ -184,6 +184,36 @@ handoff -> 2 did you mean hand-over\?
 show -> 2 show needs a NUMBER
 END
 
+cat >"$tmp/cost.jsonl" <<'END2'
+{"type":"user","uuid":"w1","parentUuid":null,"sessionId":"cc11","cwd":"/home/somebody/very/long/names/of/folders/that/are/wider/than/the/table/project-end","timestamp":"2026-05-12T22:30:00Z","message":{"role":"user","content":"one"}}
+{"type":"assistant","uuid":"w2","parentUuid":"w1","sessionId":"cc11","timestamp":"2026-05-12T22:31:00Z","message":{"id":"m4","role":"assistant","model":"x","content":[{"type":"text","text":"two"}],"usage":{"input_tokens":30,"output_tokens":4}}}
+{"type":"user","uuid":"w3","parentUuid":"w2","sessionId":"cc11","timestamp":"2026-05-12T22:32:00Z","message":{"role":"user","content":"three"}}
+{"type":"assistant","uuid":"w4","parentUuid":"w3","sessionId":"cc11","timestamp":"2026-05-12T22:33:00Z","message":{"id":"m5","role":"assistant","model":"x","content":[{"type":"text","text":"four"}],"usage":{"input_tokens":50,"output_tokens":6}}}
+END2
+session <<'END'
+== compact_counts_the_usage_of_hidden_answers
+sync $tmp/cost.log $tmp/cost.jsonl => ^messages   4 new
+compact $tmp/cost.log --dry-run =0> ^usage
+rewind $tmp/cost.log 2 => ^hidden +2 messages
+usage $tmp/cost.log => ^ +2 .* in all$
+compact $tmp/cost.log --dry-run => ^usage +1 answer of hidden messages, 56 tokens, that the copy does not count$
+compact $tmp/cost.log $tmp/less.log => ^usage +1 answer of hidden
+usage $tmp/less.log => ^ +1 .* in all$
+compact $tmp/less.log --dry-run =0> ^usage
+
+== folder_of_usage_keeps_its_end
+usage $tmp/cost.log --by project => …[^ ]*/project-end$
+END
+if has_terminal; then
+    session <<'END'
+== rows_fit_a_narrow_terminal
+$ script -qec "stty cols 60; NO_COLOR=1 $tool view $demo" /dev/null </dev/null | tr -d '\r' =0> ^.{61} => ^.{50,60}$
+$ script -qec "stty cols 60; NO_COLOR=1 $tool search $demo the -C 1" /dev/null </dev/null | tr -d '\r' =0> ^.{61} => ^> .{40,58}$
+END
+else
+    echo "skip rows_fit_a_narrow_terminal: no script(1)"
+fi
+
 
 # ---- Sessions with their names and commands, and local time.
 
