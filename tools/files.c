@@ -571,8 +571,7 @@ static int entry_type(const struct dirent *e, const char *path)
 #endif
     (void)e;
     if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode)) return ENTRY_FOLDER;
-    if (stat(path, &st) != 0) return lstat(path, &st) == 0 && S_ISLNK(st.st_mode)
-                                         ? ENTRY_OTHER : ENTRY_FILE;
+    if (stat(path, &st) != 0) return lstat(path, &st) == 0 ? ENTRY_OTHER : ENTRY_FILE;
     if (S_ISREG(st.st_mode)) return ENTRY_FILE;
     return S_ISDIR(st.st_mode) ? ENTRY_LINK : ENTRY_OTHER;
 }
