@@ -138,8 +138,8 @@ sessions $tmp/home/.claude =2> . -> 0 left out 1 pipe, socket, device or broken 
 $ alone sync => ^left out   1 pipe, socket, device or broken link$
 
 == log_is_made_under_the_name_of_a_log
-sync README.nothing $tmp/s.jsonl -> 2 ends in .log or .msl: msgstore sync README.nothing.log$
-$ test ! -e README.nothing
+sync $tmp/README.nothing $tmp/s.jsonl -> 2 ends in .log or .msl: msgstore sync .*README.nothing.log$
+$ test ! -e $tmp/README.nothing
 sync $tmp/made.msl $tmp/s.jsonl => ^log +.*made.msl$
 sync $tmp/made.msl $tmp/s.jsonl =0> ^log
 
