@@ -172,6 +172,7 @@ $ alone view --agent claude-code => * -> 0 claude-code is a program: sessions --
 $ alone hand-over 77e6 --to codex -o $tmp/h.jsonl => ^place +~/.codex/sessions/2026/05/12/rollout-2026-05-12T22-30-00-[-0-9a-f]{36}.jsonl$ => ^then +codex resume [-0-9a-f]{36}$
 $ alone hand-over 77e6 --to claude-code -o $tmp/h.jsonl => ^place +~/.claude/projects/-w-b/[-0-9a-f]{36}.jsonl$ => ^then +claude --resume
 $ alone hand-over 77e6 --to gemini-cli -o $tmp/h.jsonl => ^then +gemini --session-file .*h.jsonl$
+help hand-over => ^--to: claude-code codex opencode gemini-cli pi sts$
 hand-over $log --to claude -> 2 did you mean claude-code\?
 hand-over $log --to gemini -> 2 did you mean gemini-cli\?
 
