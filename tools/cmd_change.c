@@ -561,6 +561,12 @@ static int run_redact(job *j)
     selection s;
     const options *o = j->options;
     int code = GIVEN(o, SECRETS) ? check_secrets(o) : check_redact(o);
+    const char *path = o->files[0];
+    if (code == FINE && GIVEN(o, SECRETS) && is_there(path) && !is_log(path)) {
+        complain("%s is no log, and redact changes logs alone: msgstore sync new.log %s, "
+                 "then msgstore redact new.log --secrets lists what it has", path, path);
+        return USAGE;
+    }
     if (code == FINE) code = GIVEN(o, APPLY) ? open_to_change(j) : open_to_read(j);
     if (code != FINE) return code;
     if (GIVEN(o, SECRETS)) return redact_secrets(j);

@@ -225,7 +225,8 @@ static int run_export(job *j)
     if (j->options->otlp) return export_otlp(j);
     if (j->options->writer != NULL) {
         output out = {stdout, 0};
-        return output_end(&out, write_sessions(j, j->options->writer, false, &out));
+        return output_end(&out, write_sessions(j, j->options->writer, false, &out,
+                                               NULL));
     }
     if (GIVEN(j->options, FORMAT) && j->options->to == NULL) {
         complain("export --format expects a message format, not table");

@@ -6,28 +6,47 @@
 #include "write.h"
 
 #include <stdio.h>
+#include <string.h>
+
+/* Prints how a written session is continued. */
+static void print_next(output *out, const written_next *next, const char *path)
+{
+    if (next->session[0] != '\0') emit_format(out, "session    %s\n", next->session);
+    if (next->place[0] != '\0') emit_format(out, "place      %s\n", next->place);
+    emit_format(out, "then       %s", next->command);
+    if (next->takes_file) emit_text(out, " ");
+    if (next->takes_file) emit_visible(out, path);
+    emit_text(out, "\n");
+}
 
 static int run_hand_over(job *j)
 {
     const options *o = j->options;
     output out = {stdout, 0};
     new_file file;
+    written_next next;
     if (o->writer == NULL || !o->writer->resumed) {
         complain("hand-over --to expects claude-code, codex, opencode, gemini-cli, pi or "
                  "sts%s",
-                 o->writer == NULL ? "" : "; no program can resume others: see export");
+                 o->writer != NULL ? "; no program can resume others: see export"
+                 : o->to != NULL && strcmp(o->to->name, "gemini") == 0
+                     ? "; did you mean gemini-cli?" : "");
         return USAGE;
     }
     if (o->output == NULL) {
-        return output_end(&out, write_sessions(j, o->writer, true, &out));
+        return output_end(&out, write_sessions(j, o->writer, true, &out, NULL));
     }
     if (same_file(o->output, o->files[0])) {
         complain("%s: the file itself is not written to; name another one", o->output);
         return USAGE;
     }
+    memset(&next, 0, sizeof next);
     int code = new_file_begin(&file, o->output, 0600);
     if (code != FINE) return code;
-    return new_file_end(&file, write_sessions(j, o->writer, true, &file.out));
+    code = write_sessions(j, o->writer, true, &file.out, &next);
+    code = new_file_end(&file, code);
+    if (is_read(code) && next.command[0] != '\0') print_next(&out, &next, o->output);
+    return output_end(&out, code);
 }
 
 static const option_row hand_over_rows[] = {
@@ -48,12 +67,14 @@ const command hand_over_command = {
     "  msgstore hand-over my.log d6e0bada --to codex -o rollout.jsonl\n"
     "  msgstore hand-over session.jsonl --to claude-code --report >new.jsonl\n"
     "\n"
-    "usage: msgstore hand-over [OPTION...] STORE [SESSION] --to PROGRAM\n"
+    "usage: msgstore hand-over [OPTION...] [STORE] [SESSION] --to PROGRAM\n"
     "Writes a session as the transcript of another program. Entries are linked anew,\n"
     "and ids of calls made valid. A call without a result gets a made one, and a result\n"
     "without a call gets a call. Thoughts stay out, since the provider of the\n"
     "other program did not sign them; so do messages of other agents. A message\n"
     "without a time gets a made date, a millisecond after the one before; without\n"
-    "any time dates begin at the last change of the file. --report counts them.\n",
+    "any time dates begin at the last change of the file. --report counts them. With\n"
+    "-o it prints the new session's name, the place where its program looks for the\n"
+    "file, and the command that goes on with it. Without a STORE it is the usual log.\n",
     true,
 };

@@ -5,6 +5,7 @@
 #include "commands.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,10 @@ typedef struct searcher {
         uint64_t key;
     } *printed;               /* -C: an stb_ds set of the numbers of rows */
     bool apart;               /* -C: a line stands before the next row */
+    bool beside;              /* -C: the match was printed beside another one */
+    const ms_find_query *query;
+    uint64_t searched;        /* messages */
+    ms_arena near;            /* -C: of the match in a message beside another one */
 } searcher;
 
 /* The text around a match, in parts. */
@@ -112,6 +117,43 @@ static void separate(searcher *s)
     s->apart = false;
 }
 
+/* Prints a row of a match, with the text around it. */
+static void print_found(searcher *s, const ms_found *f)
+{
+    bool marked = GIVEN(s->job->options, CONTEXT) && s->job->options->context > 0;
+    separate(s);
+    table_fit(&s->table, f->msg);
+    table_fill(&s->table);
+    if (marked) emit_text(&s->out, "> ");
+    if (marked) s->table.body -= 2;
+    print_columns(&s->table, f->msg, &s->out);
+    print_snippet(s, f, &s->out);
+}
+
+/* Prints a row of a message beside a match: as one itself, if it is. */
+static void print_near(searcher *s, const ms_msg *msg)
+{
+    ms_found f;
+    ms_finder finder;
+    ms_find_query q = *s->query;
+    ms_arena_reset(&s->near);
+    q.query.after_seq = ms_seq(msg) - 1;
+    q.query.before_seq = ms_seq(msg) + 1;
+    q.query.by_time = false;
+    q.query.arena = &s->near;
+    bool open = ms_find_open(s->job->store, &q, &finder, NULL) == MS_OK, any = false;
+    for (; open && ms_find_next(&finder, &f); any = true) print_found(s, &f);
+    if (!any) {
+        separate(s);
+        table_fit(&s->table, msg);
+        table_fill(&s->table);
+        s->table.body -= 2;
+        emit_text(&s->out, "  ");
+        print_row(&s->table, msg, &s->out);
+    }
+    if (open) ms_find_close(&finder, NULL);
+}
+
 /* Prints the messages before or after a match, in its location, each once. */
 static void print_beside(searcher *s, const ms_msg *found, bool before)
 {
@@ -126,11 +168,7 @@ static void print_beside(searcher *s, const ms_msg *found, bool before)
     q.oldest = !before;
     if (ms_query_open(s->job->store, &q, &it, NULL) != MS_OK) return;
     while ((msg = ms_next(&it)) != NULL) {
-        if (is_printed(s, msg)) continue;
-        separate(s);
-        table_fit(&s->table, msg);
-        table_fill(&s->table);
-        print_row(&s->table, msg, &s->out);
+        if (!is_printed(s, msg)) print_near(s, msg);
     }
     ms_cursor_close(&it, NULL);
 }
@@ -169,15 +207,10 @@ static void print_match(searcher *s, const ms_found *f, bool same)
     }
     bool around = GIVEN(o, CONTEXT) && o->context > 0;
     s->apart = around && s->messages > 1 && !same;
-    bool seen = around && !same && is_printed(s, f->msg);
+    if (around && !same) s->beside = is_printed(s, f->msg);
+    bool seen = around && s->beside;
     if (around) print_beside(s, f->msg, true);
-    if (!seen) {
-        separate(s);
-        table_fit(&s->table, f->msg);
-        table_fill(&s->table);
-        print_columns(&s->table, f->msg, &s->out);
-        print_snippet(s, f, &s->out);
-    }
+    if (!seen) print_found(s, f);
     if (around) print_beside(s, f->msg, false);
 }
 
@@ -217,9 +250,63 @@ static int search_in(searcher *s, const ms_find_query *q)
     ms_result result = ms_find_open(s->job->store, q, &finder, &err);
     if (result != MS_OK) return complain_of("searching", result, &err);
     int code = search_all(s, &finder);
+    s->searched = finder.it.returned;
     result = ms_find_close(&finder, &err);
     if (result == MS_OK || code != FINE) return code;
     return complain_of("searching", result, &err);
+}
+
+/* Returns whether a word is the beginning of one session's name. */
+static bool begins_one(const ms_listing *list, const char *word)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < list->count && strlen(word) >= 4; i++) {
+        found += text_begins(list->items[i].location, ms_str_of(word));
+    }
+    return found == 1;
+}
+
+/* Two words and the usual log: one of them is the beginning of a session's name, and the
+ * other one the TEXT. */
+static int choose_words(job *j, const char **name, const char **text)
+{
+    ms_listing list;
+    const options *o = j->options;
+    ms_str none = {NULL, 0};
+    char **words = o->files + 1;
+    if (o->n_files == 3 && o->location == NULL) {
+        int code = look_up(j, false, none, none, &list);
+        if (code != FINE) return code;
+        bool first = begins_one(&list, words[0]), last = begins_one(&list, words[1]);
+        if (first != last) {
+            *name = words[!first];
+            *text = words[first];
+            return FINE;
+        }
+    }
+    complain("search takes one TEXT; several words are quoted: msgstore search '%s %s%s'",
+             words[0], words[1], o->n_files > 3 ? " ..." : "");
+    complain("of one session: msgstore search %s --location SESSION", words[0]);
+    return USAGE;
+}
+
+/* Says that nothing was found, and in how much. */
+static void complain_of_none(const searcher *s)
+{
+    ms_listing list;
+    ms_str none = {NULL, 0};
+    const ms_query *q = &s->query->query;
+    uint64_t n = s->searched;
+    if (q->location.len > 0) {
+        complain("nothing found in %" PRIu64 " message%s of session %.*s", n, plural(n),
+                 (int)q->location.len, q->location.ptr);
+    } else if (q->views != 0 || q->has_since || q->has_until || q->turn_id.len > 0 ||
+               look_up(s->job, false, none, none, &list) != FINE) {
+        complain("nothing found in %" PRIu64 " message%s", n, plural(n));
+    } else {
+        complain("nothing found in %" PRIu64 " message%s of %zu session%s", n, plural(n),
+                 list.count, plural(list.count));
+    }
 }
 
 /* Exit code 1 means no match, as in grep; damage may have been the match. */
@@ -228,6 +315,7 @@ static int run_search(job *j)
     searcher s;
     ms_find_query q;
     const options *o = j->options;
+    const char *name = o->location, *text = o->files[o->n_files - 1];
     memset(&s, 0, sizeof s);
     memset(&q, 0, sizeof q);
     s.job = j;
@@ -236,14 +324,16 @@ static int run_search(job *j)
         complain("search -C prints rows; it cannot print --json or a message format");
         return USAGE;
     }
-    int code = open_stores(j, o->n_files - 1);
+    s.query = &q;
+    int code = open_stores(j, o->usual ? 1 : o->n_files - 1);
+    if (code == FINE && o->usual && o->n_files > 2) code = choose_words(j, &name, &text);
     q.query = query_of(o, &j->arena);
     q.query.by_time = !GIVEN(o, BY_STORE);
-    if (code == FINE) code = choose_location(j, o->location, false, &q.query.location);
+    if (code == FINE) code = choose_location(j, name, false, &q.query.location);
     q.query.limit = 0;
     q.query.oldest = false;
     q.oldest_first = GIVEN(o, OLDEST);
-    q.text = ms_str_of(o->files[o->n_files - 1]);
+    q.text = ms_str_of(text);
     q.exact_case = GIVEN(o, EXACT);
     q.every_match = GIVEN(o, ALL) && o->to == NULL;
     q.fields = GIVEN(o, FIELDS) ? MS_FIND_ALL : 0;
@@ -251,13 +341,16 @@ static int run_search(job *j)
     if (code == FINE) code = search_in(&s, &q);
     ms_arena_deinit(&s.arena);
     ms_arena_deinit(&s.around);
+    ms_arena_deinit(&s.near);
     hmfree(s.printed);
     j->none = s.messages == 0;
+    if (code == FINE && j->none) complain_of_none(&s);
     return output_end(&s.out, code);
 }
 
 static const option_row search_rows[] = {
-    {OPT_CONTEXT, "also the N messages before and after each, of its location; in rows"},
+    {OPT_CONTEXT, "also the N messages before and after each, of its location; in rows, "
+                  "of which those that have the TEXT begin with >"},
     {OPT_JSON, "an object a line: session, seq, time, type, agent, field, text"},
     {OPT_EXACT, "letters match in their own case only"},
     {OPT_FIELDS, "look into all fields: names, ids and other members, too"},
@@ -278,15 +371,20 @@ static const option_row search_rows[] = {
 
 const command search_command = {
     "search", "messages that contain a text",
-    run_search, false, 2, ANY_NUMBER, "a STORE and a TEXT", 0, search_rows,
+    run_search, false, 2, ANY_NUMBER,
+    "a TEXT (and a STORE; without one it is the usual log of sync)", 0, search_rows,
     "examples:\n"
+    "  msgstore search 'rate limit'\n"
     "  msgstore search my.log 'rate limit' -n 20 -C 2\n"
     "  msgstore search one.log two.log timeout --agent worker --all\n"
     "\n"
-    "usage: msgstore search [OPTION...] STORE... TEXT\n"
+    "usage: msgstore search [OPTION...] [STORE...] TEXT\n"
+    "       msgstore search [OPTION...] TEXT SESSION\n"
     "Shows the messages that have the TEXT, newest first, with what stands around it:\n"
     "in content, tool, arguments, task, summary and type of error. ASCII letters match\n"
     "in both cases. In JSON it is found as it is spelled, and as its strings read.\n"
+    "Without a STORE it is the usual log of sync, and a SESSION is the beginning of one\n"
+    "session's name, of 4 characters or more; --location takes one with STOREs, too.\n"
     "Exit code 1: nothing was found, and nothing is damaged.\n"
     JOIN_HELP,
     false,

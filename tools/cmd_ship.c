@@ -812,7 +812,9 @@ static int fleet_look(fleet *f)
     int code = FINE;
     if (f->looked > 0 && clock_seconds() - f->looked < SHIP_LOOK_S) return FINE;
     for (size_t i = 0; i < o->n_files && code == FINE; i++) {
-        char **paths = is_folder(o->files[i]) ? paths_of(o->files[i], NULL) : NULL;
+        uint64_t others = 0;
+        char **paths = is_folder(o->files[i]) ? paths_of(o->files[i], &others) : NULL;
+        if (f->looked <= 0) complain_of_others(o->files[i], others);
         if (paths == NULL && !is_folder(o->files[i])) {
             code = fleet_add(f, o->files[i], true);
         }

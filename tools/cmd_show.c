@@ -89,7 +89,8 @@ static const option_row show_rows[] = {
 
 const command show_command = {
     "show", "one message as text, with those around it",
-    run_show, false, 2, ANY_NUMBER, "a STORE and a NUMBER", 0, show_rows,
+    run_show, false, 2, ANY_NUMBER,
+    "a NUMBER (and a STORE; without one it is the usual log of sync)", 0, show_rows,
     "examples:\n"
     "  msgstore show my.log 92 -C 3\n"
     "  msgstore show 92\n"

@@ -4,24 +4,66 @@
 #include "commands.h"
 #include "keep.h"
 #include "places.h"
+#include "postgres.h"
 #include "usual.h"
 #include "sync.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* Prints how many entries were left out, with their words. */
+static int most_first(const void *a, const void *b)
+{
+    const tally_row *x = *(const tally_row *const *)a, *y = *(const tally_row *const *)b;
+    if (x->count != y->count) return x->count < y->count ? 1 : -1;
+    return x < y ? -1 : x > y;
+}
+
+/* Prints how many entries were left out, with their words, the most frequent first; on a
+ * terminal as many as its line has room for. */
 static void print_left_out(output *out, const char *what, const tally *t)
 {
-    char text[1024];
+    char text[1024], word[120];
+    size_t n = arrlenu(t->rows), len = 0, i = 0;
     uint64_t sum = 0;
-    for (size_t i = 0; i < arrlenu(t->rows); i++) sum += t->rows[i].count;
+    const tally_row **rows = NULL;
+    for (size_t k = 0; k < n; k++) {
+        sum += t->rows[k].count;
+        arrput(rows, &t->rows[k]);
+    }
     if (sum == 0) return;
-    tally_words(t, text, sizeof text);
-    emit_format(out, "left out   %" PRIu64 " %s: ", sum, what);
+    qsort(rows, n, sizeof *rows, most_first);
+    int head = snprintf(text, sizeof text, "left out   %" PRIu64 " %s: ", sum, what);
+    emit_text(out, text);
+    size_t room = output_is_terminal() ? line_width() - 14 : sizeof text - 20;
+    room = room > (size_t)head ? room - (size_t)head : 0;
+    for (text[0] = '\0'; i < n; i++) {
+        const tally_row *row = rows[i];
+        size_t more = (size_t)snprintf(word, sizeof word, "%s%" PRIu64 " %.*s",
+                                       i > 0 ? ", " : "", row->count,
+                                       row->text.len < 60 ? (int)row->text.len : 60,
+                                       row->text.ptr);
+        if (i > 0 && len + more > room) break;
+        memcpy(text + len, word, more + 1);
+        len += more;
+    }
+    if (i < n) snprintf(text + len, sizeof text - len, ", and %zu more", n - i);
     emit_message_text(out, ms_str_of(text));
+    arrfree(rows);
+}
+
+/* Prints the programs whose places are there, each once, with how many. */
+static void print_programs(output *out, const tally *programs)
+{
+    for (size_t i = 0; i < arrlenu(programs->rows); i++) {
+        const tally_row *row = &programs->rows[i];
+        emit_format(out, "%s %.*s", i == 0 ? ":" : ",", (int)row->text.len,
+                    row->text.ptr);
+        if (row->count > 1) emit_format(out, " (%" PRIu64 ")", row->count);
+    }
+    emit_text(out, "\n");
 }
 
 static void json_tally(ms_json_writer *w, const char *name, const tally *t)
@@ -39,8 +81,9 @@ static void print_sync(output *out, const syncing *s)
 {
     const counts *c = s->in.counts;
     if (s->looked > 0) {
-        emit_format(out, "places     %" PRIu64 " looked at, %" PRIu64 " there\n",
+        emit_format(out, "places     %" PRIu64 " looked at, %" PRIu64 " there",
                     s->looked, s->found);
+        print_programs(out, &s->programs);
     }
     emit_format(out, "files      %" PRIu64 " read, %" PRIu64 " unchanged, %" PRIu64
                 " of unknown formats\n", c->files, s->unchanged, s->ignored);
@@ -64,8 +107,9 @@ static void print_sync(output *out, const syncing *s)
                     p->bad_lines, plural(p->bad_lines));
     }
     if (s->others > 0) {
-        emit_format(out, "left out   %" PRIu64 " pipe%s, socket%s or device%s\n",
-                    s->others, plural(s->others), plural(s->others), plural(s->others));
+        const char *end = plural(s->others);
+        emit_format(out, "left out   %" PRIu64 " pipe%s, socket%s, device%s or broken "
+                    "link%s\n", s->others, end, end, end, end);
     }
     print_left_out(out, "empty or incomplete", &c->incomplete);
     print_left_out(out, "that are no messages", &c->left_out);
@@ -139,6 +183,9 @@ static int sync_places(syncing *s, const options *o)
     for (size_t i = 0; i < arrlenu(places); i++) {
         if (!places[i].there) continue;
         s->found++;
+        tally_row *row = tally_row_of(&s->programs, ms_str_of(places[i].format));
+        if (row == NULL) exit(no_memory());
+        row->count++;
         int code = sync_path(s, places[i].path);
         if (code != FINE && (worst == FINE || worst == DAMAGED)) worst = code;
     }
@@ -149,6 +196,16 @@ static int sync_places(syncing *s, const options *o)
     return NOT_FOUND;
 }
 
+/* Returns whether a log may be made under a name: a word that was meant otherwise, as
+ * that of a missing folder, makes none. */
+static bool is_log_name(const char *path)
+{
+    if (ends_with(path, ".log") || ends_with(path, ".msl")) return true;
+    complain("sync: %s: there is no such log, and a new one is made only where its name "
+             "ends in .log or .msl: msgstore sync %s.log", path, path);
+    return false;
+}
+
 static int run_sync(job *j)
 {
     syncing s;
@@ -157,6 +214,8 @@ static int run_sync(job *j)
     const options *o = j->options;
     output out = {stdout, 0};
     if (o->uninstall) return output_end(&out, keep_remove(&out));
+    bool made = !is_postgres(o->files[0]) && !is_there(o->files[0]);
+    if (made && !o->usual && !is_log_name(o->files[0])) return USAGE;
     if (o->usual && !usual_log_prepare(o->files[0])) return FAILED;
     if (o->install) return output_end(&out, keep_install(o, &out));
     memset(&s, 0, sizeof s);
@@ -179,8 +238,8 @@ static int run_sync(job *j)
     if (!GIVEN(o, QUIET)) complain_of_unknown(&j->counts, "sync");
     if (GIVEN(o, JSON)) print_sync_json(&out, &s);
     else if (!GIVEN(o, QUIET)) {
-        if (o->usual) emit_text(&out, "log        ");
-        if (o->usual) emit_message_text(&out, ms_str_of(o->files[0]));
+        if (o->usual || made) emit_text(&out, "log        ");
+        if (o->usual || made) emit_message_text(&out, ms_str_of(o->files[0]));
         print_sync(&out, &s);
     }
     sync_free(&s);
@@ -212,11 +271,12 @@ const command sync_command = {
     "\n"
     "usage: msgstore sync [OPTION...] [LOG] [FOLDER|FILE...]\n"
     "Takes new and changed transcripts of agent programs into a log, which is made when\n"
-    "it is not there (without LOG it is the usual one: $MSGSTORE_LOG, else\n"
-    "~/.local/state/msgstore/messages.log); without a FOLDER those of the usual places\n"
-    "(see msgstore formats --places). Each session is a location. Run again it takes\n"
-    "only what is new. A message that several files have is stored once: of backups, of\n"
-    "copies, of files that a program wrote again. Files of unknown formats are named.\n"
+    "it is not there and its name ends in .log or .msl (without LOG it is the usual\n"
+    "one: $MSGSTORE_LOG, else ~/.local/state/msgstore/messages.log); without a\n"
+    "FOLDER those of the usual places (see msgstore formats --places). Each session\n"
+    "is a location. Run again it takes only what is new. A message that several\n"
+    "files have is stored once: of backups, of copies, of files that a program wrote\n"
+    "again. Files of unknown formats are named.\n"
     "Of sessions that Claude Code has deleted its history.jsonl still has the prompts:\n"
     "those are taken, marked in \"extra\", until the transcript comes from a backup.\n",
     false,

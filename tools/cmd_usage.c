@@ -134,6 +134,20 @@ static void put_numbers(output *out, const cost_row *row)
                 row->output, cost);
 }
 
+/* Returns the end of a path that is wider than so many columns, which names the project.
+ * *cut: an ellipsis comes before it. */
+static ms_str path_end(ms_str path, unsigned room, bool *cut)
+{
+    unsigned width = 0;
+    ms_str rest = path;
+    while (rest.len > 0) width += columns_of(visible(next_point(&rest)));
+    *cut = width > room;
+    while (path.len > 0 && *cut && width + 1 > room) {
+        width -= columns_of(visible(next_point(&path)));
+    }
+    return path;
+}
+
 static void print_report(usage_report *u, output *out)
 {
     char buf[CELL_BYTES];
@@ -143,8 +157,12 @@ static void print_report(usage_report *u, output *out)
                 "cached", "output", "cost");
     for (size_t i = 0; i < arrlenu(u->groups); i++) {
         cell c = cell_over(buf, sizeof buf, room);
+        bool cut = false;
+        ms_str name = u->groups[i].name;
         put_numbers(out, &u->groups[i].sum);
-        cell_put(&c, u->groups[i].name.len > 0 ? u->groups[i].name : MS_STR("-"));
+        if (name.len > 0 && name.ptr[0] == '/') name = path_end(name, room, &cut);
+        if (cut) cell_put(&c, MS_STR("\xe2\x80\xa6"));
+        cell_put(&c, name.len > 0 ? name : MS_STR("-"));
         emit(out, c.buf, c.len);
         emit_text(out, "\n");
     }

@@ -2,6 +2,7 @@
 
 #define _GNU_SOURCE
 #include "commands.h"
+#include "costs.h"
 #include "files.h"
 
 #include <inttypes.h>
@@ -68,9 +69,27 @@ static uint64_t file_size(const char *path)
     return stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
 }
 
+/* Counts the answers whose messages are hidden: usage has them, and a copy has not. */
+static int count_hidden(job *j, cost_row *sum)
+{
+    cost_row *rows = NULL;
+    const ms_msg *msg;
+    ms_arena arena = {0};
+    memset(sum, 0, sizeof *sum);
+    int code = costs_of_each(j->store, &arena, &rows);
+    for (size_t i = 0; i < arrlenu(rows); i++) {
+        ms_result found = ms_get_by_seq(j->store, rows[i].seq, &arena, &msg, NULL);
+        if (found == MS_E_NOT_FOUND) costs_add(sum, &rows[i]);
+    }
+    arrfree(rows);
+    ms_arena_deinit(&arena);
+    return code;
+}
+
 /* Writes the kept messages of the open log to the file `path` (NULL: a dry run), and
- * reports. */
-static int rewrite_into(job *j, const char *path, const ms_keep *keep)
+ * reports. hidden: the answers of hidden messages; NULL: they were not counted. */
+static int rewrite_into(job *j, const char *path, const ms_keep *keep,
+                        const cost_row *hidden)
 {
     output out = {stdout, 0};
     ms_error err;
@@ -88,6 +107,11 @@ static int rewrite_into(job *j, const char *path, const ms_keep *keep)
     }
     int code = exit_code(result);
     print_copy(&out, &report);
+    if (hidden != NULL && hidden->answers > 0) {
+        emit_format(&out, "usage      %" PRIu64 " answer%s of hidden messages, %" PRIu64
+                    " tokens, that the copy does not count\n", hidden->answers,
+                    plural(hidden->answers), hidden->input + hidden->output);
+    }
     if (ms_log_stat(j->store, &info, NULL) == MS_OK && info.lost_end != 0) {
         emit_format(&out, "cut        %s was durable up to byte %" PRIu64 " once\n",
                     "the log", info.lost_end);
@@ -105,10 +129,10 @@ static int rewrite_into(job *j, const char *path, const ms_keep *keep)
 }
 
 /* Rewrites a log to the second argument. */
-static int rewrite(job *j, const ms_keep *keep)
+static int rewrite(job *j, const ms_keep *keep, const cost_row *hidden)
 {
     const options *o = j->options;
-    return rewrite_into(j, o->n_files > 1 ? o->files[1] : NULL, keep);
+    return rewrite_into(j, o->n_files > 1 ? o->files[1] : NULL, keep, hidden);
 }
 
 static int run_repair(job *j)
@@ -118,7 +142,7 @@ static int run_repair(job *j)
     desc.mode = MS_LOG_READ;
     desc.opening = MS_OPEN_SALVAGE;
     int code = open_log(j, j->options->files[0], &desc);
-    return code == FINE ? rewrite(j, &all) : code;
+    return code == FINE ? rewrite(j, &all, NULL) : code;
 }
 
 static int run_compact(job *j)
@@ -141,7 +165,10 @@ static int run_compact(job *j)
     desc.mode = in_place ? MS_LOG_WRITE : MS_LOG_READ; /* keeps other writers out */
     desc.lock_wait_ms = o->wait_ms;
     int code = open_log(j, o->files[0], &desc);
-    return code == FINE ? rewrite(j, &keep) : code;
+    cost_row hidden;
+    int counted = code == FINE ? count_hidden(j, &hidden) : code;
+    if (code != FINE || !is_read(counted)) return counted;
+    return rewrite(j, &keep, &hidden); /* which reports damage */
 }
 
 static const option_row verify_rows[] = {

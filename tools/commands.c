@@ -8,9 +8,10 @@ static const command between = {
 };
 
 const command *const commands[] = {
-    &sync_command, &sessions_command, &search_command, &usage_command, &view_command,
-    &show_command,
-    &history_command, &export_command, &report_command, &serve_command, &doctor_command,
+    &sync_command, &sessions_command, &search_command, &usage_command, &report_command,
+    &show_command, &view_command,
+    &between,
+    &history_command, &export_command, &serve_command, &doctor_command,
     &hand_over_command, &mcp_command,
     &between,
     &convert_command, &diff_command, &lookup_command, &check_command, &info_command,

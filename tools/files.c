@@ -561,7 +561,7 @@ enum { ENTRY_OTHER, ENTRY_FILE, ENTRY_FOLDER, ENTRY_LINK };
 
 /* Returns the type of an entry, from the folder or else from the file system. Links to
  * folders are not followed, since they could form a cycle. Others are pipes, sockets and
- * devices: opening a pipe would wait for a writer. */
+ * devices, since opening a pipe would wait for a writer, and links to nothing. */
 static int entry_type(const struct dirent *e, const char *path)
 {
     struct stat st;
@@ -571,15 +571,17 @@ static int entry_type(const struct dirent *e, const char *path)
 #endif
     (void)e;
     if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode)) return ENTRY_FOLDER;
-    if (stat(path, &st) != 0 || S_ISREG(st.st_mode)) return ENTRY_FILE;
+    if (stat(path, &st) != 0) return lstat(path, &st) == 0 ? ENTRY_OTHER : ENTRY_FILE;
+    if (S_ISREG(st.st_mode)) return ENTRY_FILE;
     return S_ISDIR(st.st_mode) ? ENTRY_LINK : ENTRY_OTHER;
 }
 
 void complain_of_others(const char *folder, uint64_t others)
 {
     if (others == 0) return;
-    complain("%s: left out %" PRIu64 " pipe%s, socket%s or device%s", folder, others,
-             plural(others), plural(others), plural(others));
+    complain("%s: left out %" PRIu64 " pipe%s, socket%s, device%s or broken link%s",
+             folder, others, plural(others), plural(others), plural(others),
+             plural(others));
 }
 
 char **paths_of(const char *folder, uint64_t *others)

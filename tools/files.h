@@ -59,8 +59,8 @@ bool same_file(const char *a, const char *b);
 
 /* Returns all files under a folder, by name, in an stb_ds array. Leaves out hidden
  * folders below it, and links to folders, which may form a cycle. *others (may be NULL):
- * added is the number of pipes, sockets and devices, which are left out, too. Free with
- * paths_free. */
+ * added is the number of pipes, sockets, devices and links to nothing, which are left
+ * out, too. Free with paths_free. */
 char **paths_of(const char *folder, uint64_t *others);
 void complain_of_others(const char *folder, uint64_t others);
 void paths_free(char **paths);

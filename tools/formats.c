@@ -688,7 +688,8 @@ static int grow_folder(growing *g, const char *folder, const char *before,
 {
     file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false, 0};
     int code = FINE;
-    char **paths = is_folder(folder) ? paths_of(folder, NULL) : NULL;
+    uint64_t others = 0;
+    char **paths = is_folder(folder) ? paths_of(folder, &others) : NULL;
     bool any = false;
     ms_arena arena = {0};
     for (size_t i = 0; i < arrlenu(paths) && code == FINE; i++) {
@@ -705,6 +706,7 @@ static int grow_folder(growing *g, const char *folder, const char *before,
         grow_text(g, after);
         any = true;
     }
+    complain_of_others(folder, others);
     ms_arena_deinit(&arena);
     paths_free(paths);
     file_free(&f);

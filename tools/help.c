@@ -143,6 +143,17 @@ void put_writers(output *out)
     emit_text(out, "\n");
 }
 
+/* Prints the programs of hand-over --to. */
+static void put_targets(output *out)
+{
+    size_t used = 5;
+    emit_text(out, "\n--to:");
+    for (size_t i = 0; writer_at(i) != NULL; i++) {
+        if (writer_at(i)->resumed) put_word(out, writer_at(i)->name, &used);
+    }
+    emit_text(out, "\n");
+}
+
 int print_command_help(const command *c)
 {
     output out = {stdout, 0};
@@ -155,6 +166,7 @@ int print_command_help(const command *c)
         if (row->id == OPT_LABEL) emit_format(&out, "%s:\n", row->text);
         else put_option(&out, row);
     }
+    if (c == &hand_over_command) put_targets(&out);
     if (takes_option(c, OPT_FROM) || takes_option(c, OPT_FORMAT) ||
         takes_option(c, OPT_TO) || takes_option(c, OPT_AS)) {
         emit_text(&out, "\n");
@@ -179,9 +191,10 @@ static const char main_end[] =
     "\n"
     "msgstore help COMMAND has more, msgstore -V the version.\n"
     "\n"
-    "A STORE is a log. Without one sync, sessions, search, usage, view, show, history,\n"
-    "export, report, serve and mcp take $MSGSTORE_LOG, else\n"
-    "~/.local/state/msgstore/messages.log.\n"
+    "A STORE is a log. Without one sync, sessions, search, usage, report, show, view,\n"
+    "history, export, serve, hand-over, info, verify, follow, redact --secrets and mcp\n"
+    "take $MSGSTORE_LOG, else ~/.local/state/msgstore/messages.log. A command that\n"
+    "changes a log is given its name.\n"
     "In place of a log view, sessions, search, usage, history, info and others also\n"
     "take a file or a folder (- is standard input): transcripts of agent programs, or\n"
     "JSON or JSON Lines of messages, lists of messages, bodies of requests, or objects\n"
@@ -193,7 +206,7 @@ int print_main_help(void)
     output out = {stdout, 0};
     char text[128];
     emit_text(&out, main_begin);
-    emit_text(&out, "\n");
+    emit_text(&out, "\nfirst:\n");
     for (size_t i = 0; commands[i] != NULL; i++) {
         const command *c = commands[i];
         if (c->name == NULL) emit_text(&out, "\n");

@@ -219,7 +219,8 @@ int take_path(const intake *in, const char *path)
         file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false, 0};
         for (size_t i = 0; i < arrlenu(units); i++) {
             int code = take_unit(in, &units[i], &f);
-            if (code == FAILED) code = DAMAGED; /* the other files are read completely */
+            /* the other files are read completely */
+            if (code == FAILED || code == NOT_FOUND) code = DAMAGED;
             if (code != FINE) worst = code;
         }
         file_free(&f);

@@ -725,11 +725,12 @@ static void print_sum(leaks *l)
 static int print_left(leaks *l)
 {
     bool masking = GIVEN(l->job->options, MASK_SECRETS);
+    const char *log = l->job->options->files[0];
     uint64_t compacted = l->found - l->kept - l->in_state[BESIDE];
     if (compacted > 0) {
         emit_format(&l->out, "left       %" PRIu64 " in the file, in earlier text, names "
-                    "of hidden messages, or torn bytes:\n           msgstore compact LOG "
-                    "LOG --replace leaves them out\n", compacted);
+                    "of hidden messages, or torn bytes:\n           msgstore compact %s "
+                    "%s --replace leaves them out\n", compacted, log, log);
     }
     if (l->kept > 0) {
         emit_format(&l->out, "left       %" PRIu64 " that views show%s\n", l->kept,
@@ -737,9 +738,15 @@ static int print_left(leaks *l)
     }
     for (size_t i = 0; i < COUNT_OF(beside); i++) {
         if (l->in_file[i] == 0) continue;
-        emit_format(&l->out, "left       %" PRIu64 " in LOG%s: %s\n", l->in_file[i],
-                    beside[i], i == 0 ? "remove that file"
-                                      : "msgstore compact LOG LOG --replace removes it");
+        emit_format(&l->out, "left       %" PRIu64 " in %s%s: ", l->in_file[i], log,
+                    beside[i]);
+        if (i == 0) emit_text(&l->out, "remove that file\n");
+        else emit_format(&l->out, "msgstore compact %s %s --replace removes it\n", log,
+                         log);
+    }
+    if (l->found > 0) {
+        emit_text(&l->out, "files      transcripts that were synced from still have "
+                           "theirs: only the log is changed\n");
     }
     return l->found > 0 ? FAILED : FINE;
 }

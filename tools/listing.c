@@ -135,6 +135,7 @@ static unsigned columns_used(const table *t)
 }
 
 enum { NARROW = 100, SHORT_TIME = 16, SHORT_NAME = 8, SHORT_TYPE = 12 };
+enum { SLIM = 72, SLIM_TIME = 10, SLIM_TYPE = 9 };
 
 static void narrow(unsigned *column, unsigned most)
 {
@@ -150,8 +151,14 @@ void table_fill(table *t)
         narrow(&t->agent, SHORT_NAME + 1);
         narrow(&t->type, SHORT_TYPE);
     }
+    unsigned least = 20;
+    if (line < SLIM && !t->uncut) { /* dates without a clock */
+        narrow(&t->time, SLIM_TIME);
+        narrow(&t->type, SLIM_TYPE);
+        least = 10;
+    }
     unsigned used = columns_used(t);
-    t->body = line > used + 20 ? line - used : 20;
+    t->body = line > used + least ? line - used : least;
 }
 
 int table_measure(const listing *l, table *t)

@@ -303,6 +303,8 @@ static int bad_option(const command *c, const char *word)
 /* Reports an unknown value of an option, with the list of known ones. */
 static int bad_word(const command *c, int id, const char *text, const char *word)
 {
+    static const char *const programs[][2] = {{"claude", "claude-code"},
+                                              {"gemini", "gemini-cli"}};
     output err = {stderr, 0};
     char meant[128], value[128];
     near_word n = near_begin(ms_str_of(word));
@@ -317,6 +319,9 @@ static int bad_word(const command *c, int id, const char *text, const char *word
     }
     for (size_t i = 0; ms_profile_at(i) != NULL && id == OPT_AS; i++) {
         near_try(&n, ms_str_of(ms_profile_at(i)->name));
+    }
+    for (size_t i = 0; id == OPT_TO && writes(c) && i < COUNT_OF(programs); i++) {
+        if (strcmp(programs[i][0], word) == 0) n.best = ms_str_of(programs[i][1]);
     }
     cost_by by = BY_MODEL;
     for (; id == OPT_BY && by <= BY_TOOL; by++) near_try(&n, ms_str_of(cost_by_word(by)));
@@ -397,6 +402,8 @@ static int parse_options(const command *c, int argc, char **argv, options *o)
         return bad_usage(c, right, "");
     }
     usual_log_take(c, o);
+    if (usual_log_refuse(c, o)) return USAGE;
+    usual_log_hint(c, o);
     take_session(c, o);
     if (o->n_files < c->least) return bad_usage(c, "needs ", c->arguments);
     if (o->n_files <= c->most) return FINE;
@@ -459,7 +466,17 @@ static int bad_command(const char *word)
     for (size_t i = 0; commands[i] != NULL; i++) {
         if (commands[i]->name != NULL) near_try(&n, ms_str_of(commands[i]->name));
     }
+    static const char *const other_words[][2] = {
+        {"version", "-V"}, {"list", "sessions"}, {"ls", "sessions"}, {"find", "search"},
+        {"grep", "search"}, {"cost", "usage"}, {"costs", "usage"},
+        {"handoff", "hand-over"}, {"resume", "hand-over"},
+    };
     snprintf(text, sizeof text, "no such command: %.60s", word);
+    for (size_t i = 0; i < COUNT_OF(other_words); i++) {
+        if (strcmp(other_words[i][0], word) != 0) continue;
+        snprintf(meant, sizeof meant, ", did you mean %s?", other_words[i][1]);
+        return bad_usage(NULL, text, meant);
+    }
     return bad_usage(NULL, text, near_text(&n, meant));
 }
 

@@ -296,24 +296,48 @@ int close_job(job *j)
 
 /* ---- Choosing what to look at ------------------------------------------------------ */
 
-/* Prints the names of the locations, or of the agents, that have a piece. */
-static void hint(const ms_listing *list, bool agents, ms_str piece)
+enum { HINTED = 10 };         /* names that a complaint lists */
+
+/* Prints the agents, each once. */
+static void hint_agents(const ms_listing *list)
 {
     char text[1024] = "";
-    size_t len = 0, shown = 0;
-    ms_str last = {NULL, 0};
-    for (size_t i = 0; i < list->count && shown < 10; i++) {
-        ms_str item = agents ? list->items[i].agent_key : list->items[i].location;
-        if (item.len == 0 || ms_str_equal(item, last)) continue;
-        if (find_bytes(item.ptr, item.len, piece.ptr, piece.len) == NULL) continue;
+    size_t len = 0, more = 0;
+    ms_str shown[HINTED];
+    size_t n = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        ms_str item = list->items[i].agent_key;
+        size_t k = 0;
+        while (k < n && !ms_str_equal(shown[k], item)) k++;
+        if (item.len == 0 || k < n) continue;
+        if (n == HINTED) {
+            more++;
+            continue;
+        }
+        shown[n++] = item;
         len += (size_t)snprintf(text + len, sizeof text - len, "%s%.*s",
-                                shown > 0 ? ", " : "", item.len < 80 ? (int)item.len : 80,
+                                n > 1 ? ", " : "", item.len < 80 ? (int)item.len : 80,
                                 item.ptr);
-        last = item;
-        shown++;
     }
-    const char *what = agents ? "agents" : "locations";
-    if (len > 0) complain("there are %s: %s%s", what, text, shown < 10 ? "" : ", ...");
+    if (n > 0) complain("there are agents: %s%s", text, more > 0 ? ", ..." : "");
+}
+
+/* Prints the names of the sessions that have a piece, newest first, a line each. */
+static void hint(const ms_listing *list, ms_str piece)
+{
+    size_t shown = 0, more = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        ms_str item = list->items[i].location;
+        if (item.len == 0) continue;
+        if (find_bytes(item.ptr, item.len, piece.ptr, piece.len) == NULL) continue;
+        if (shown == HINTED) {
+            more++;
+            continue;
+        }
+        if (shown++ == 0) complain("there are sessions:");
+        complain("%.*s", item.len < 80 ? (int)item.len : 80, item.ptr);
+    }
+    if (more > 0) complain("and %zu more: see msgstore sessions", more);
 }
 
 ms_result list_names(job *j, const ms_list_query *query, ms_arena *arena,
@@ -344,9 +368,14 @@ int look_up(job *j, bool agents, ms_str location, ms_str name, ms_listing *list)
     for (size_t i = 0; i < list->count; i++) {
         near_try(&n, agents ? list->items[i].agent_key : list->items[i].location);
     }
-    complain("no messages of %s %.*s%s", agents ? "agent" : "location",
+    complain("no messages of %s %.*s%s", agents ? "agent" : "session",
              name.len < 1024 ? (int)name.len : 1024, name.ptr, near_text(&n, meant));
-    hint(list, agents, MS_STR(""));
+    if (!agents) hint(list, MS_STR(""));
+    else hint_agents(list);
+    if (agents && format_find(name) != NULL) {
+        complain("%.*s is a program: sessions --agent lists its sessions",
+                 (int)name.len, name.ptr);
+    }
     return NOT_FOUND;
 }
 
@@ -357,37 +386,63 @@ static bool is_a_file(ms_str name)
     return is_there(path);
 }
 
-/* Accepts a part of a name if no other location has it. A change needs the full name. */
+/* Finds the locations that begin with a piece, or have it. *location: one of them. */
+static size_t find_piece(const ms_listing *list, bool begin, ms_str piece,
+                         ms_str *location)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        ms_str item = list->items[i].location;
+        if (begin ? !text_begins(item, piece)
+                  : find_bytes(item.ptr, item.len, piece.ptr, piece.len) == NULL) {
+            continue;
+        }
+        found++;
+        *location = item;
+    }
+    return found;
+}
+
+/* Accepts the beginning of a name if no other location has it, else a part. A change
+ * needs the full name. Says which it is when the part is not its beginning. */
 int resolve(job *j, const ms_listing *list, ms_str name, ms_str *location)
 {
     size_t found = 0;
+    uint64_t number;
+    char word[24];
     *location = name;
     if (name.ptr == NULL) return FINE;
     for (size_t i = 0; i < list->count; i++) {
         if (ms_str_equal(list->items[i].location, name)) return FINE;
     }
-    for (size_t i = 0; i < list->count && !j->appends && name.len > 0; i++) {
-        ms_str item = list->items[i].location;
-        if (find_bytes(item.ptr, item.len, name.ptr, name.len) == NULL) continue;
-        found++;
-        *location = item;
-    }
+    bool pieces = !j->appends && name.len > 0;
+    if (pieces) found = find_piece(list, true, name, location);
     if (found == 1) return FINE;
     int len = name.len < 1024 ? (int)name.len : 1024;
+    if (pieces && found == 0) found = find_piece(list, false, name, location);
+    if (found == 1) {
+        snprintf(word, sizeof word, "%.*s", name.len < sizeof word ? len : 0, name.ptr);
+        bool of_message = parse_number(word, &number);
+        complain("session %.*s, which has %.*s in its name%s%s%s",
+                 location->len < 200 ? (int)location->len : 200, location->ptr, len,
+                 name.ptr, of_message ? "; msgstore show " : "", of_message ? word : "",
+                 of_message ? " is the message" : "");
+        return FINE;
+    }
     if (found > 1) {
-        complain("%zu locations have %.*s in their names", found, len, name.ptr);
+        complain("%zu sessions have %.*s in their names", found, len, name.ptr);
     }
     char meant[128];
     near_word n = near_begin(name);
     for (size_t i = 0; i < list->count; i++) near_try(&n, list->items[i].location);
     if (found == 0) {
-        complain("no messages of location %.*s%s", len, name.ptr, near_text(&n, meant));
+        complain("no messages of session %.*s%s", len, name.ptr, near_text(&n, meant));
     }
     if (found == 0 && is_a_file(name)) {
         complain("%.*s is a file, but one STORE is taken, then a SESSION", len, name.ptr);
         return USAGE;
     }
-    hint(list, false, found > 1 ? name : MS_STR(""));
+    hint(list, found > 1 ? name : MS_STR(""));
     return found > 1 ? USAGE : NOT_FOUND;
 }
 
@@ -420,8 +475,9 @@ int choose_location(job *j, const char *name, bool needed, ms_str *location)
     if (code != FINE) return code;
     if (name == NULL && needed && list.count == 0) return NOT_FOUND;
     if (name == NULL && needed && list.count > 1) {
-        complain("--location is needed");
-        hint(&list, false, MS_STR(""));
+        complain("one of %zu sessions is to be named, with --location (of view, history "
+                 "and others also as the last argument)", list.count);
+        hint(&list, MS_STR(""));
         return USAGE;
     }
     if (name == NULL && needed) *location = list.items[0].location;

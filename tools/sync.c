@@ -945,6 +945,7 @@ void sync_free(syncing *s)
 {
     paths_free(s->past);
     s->past = NULL;
+    tally_free(&s->programs);
     free(s->folder);
     free(s->real);
     s->folder = s->real = NULL;

@@ -34,7 +34,8 @@ typedef struct syncing {
     char **unread;            /* the first files of unknown formats, with what was seen:
                                * an stb_ds array */
     uint64_t looked, found;   /* usual places; 0: folders were named */
-    uint64_t others;          /* pipes, sockets and devices in folders */
+    tally programs;           /* of the places that are there */
+    uint64_t others;          /* pipes, sockets, devices, broken links in folders */
     uint64_t done, all;       /* files to look at */
     uint64_t bytes, bytes_all;
     double began, reported;

@@ -50,8 +50,68 @@ static const struct {
 } takers[] = {
     {"sync", 0, 0}, {"sessions", 0, 0}, {"search", 1, 1}, {"usage", 0, 1}, {"view", 0, 1},
     {"history", 0, 1}, {"export", 0, 1}, {"show", 1, 1}, {"info", 0, 0}, {"report", 0, 1},
-    {"mcp", 0, 0}, {"serve", 0, 0},
+    {"mcp", 0, 0}, {"serve", 0, 0}, {"verify", 0, 0}, {"follow", 0, 0},
+    {"hand-over", 0, 1}, {"redact", 0, 0},
 };
+
+/* Commands that write a log that exists: it has to be named. */
+static const char *const changers[] = {
+    "redact", "hide", "note", "rewind", "amend", "location", "compact-context",
+};
+
+bool usual_log_refuse(const command *c, const options *o)
+{
+    char path[1024], text[3000];
+    size_t i = 0;
+    while (i < COUNT_OF(changers) && strcmp(changers[i], c->name) != 0) i++;
+    if (i == COUNT_OF(changers) || o->usual) return false;
+    if (!usual_log(path, sizeof path)) return false;
+    if (o->n_files > 0 && is_store_word(o->files[0])) return false;
+    if (o->n_files > 0 && strchr(o->files[0], '.') != NULL) return false;
+    if (!is_there(path)) return false;
+    complain("%s changes a log, which has to be named; with the usual one:", c->name);
+    size_t len = (size_t)snprintf(text, sizeof text, "  msgstore %s %s", c->name, path);
+    for (size_t k = 0; k < o->n_files && len < sizeof text; k++) {
+        len += (size_t)snprintf(text + len, sizeof text - len, " %s", o->files[k]);
+    }
+    complain("%s%s", text, GIVEN(o, SECRETS) ? " --secrets --apply" : "");
+    return true;
+}
+
+void usual_log_hint(const command *c, const options *o)
+{
+    static const char *const names[] = {"info", "doctor", "serve", "verify", "follow",
+                                        "sessions", "mcp"};
+    char path[1024];
+    const char *word = o->n_files == 1 ? o->files[0] : "-";
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        if (strcmp(names[i], c->name) != 0 || is_store_word(word)) continue;
+        if (strchr(word, '.') != NULL || !usual_log(path, sizeof path)) return;
+        complain("%s takes no session; view, history, usage, report and hand-over do: "
+                 "msgstore view %s", c->name, word);
+    }
+}
+
+/* Returns whether a word has the ending of a file that is a store. */
+static bool has_store_end(const char *text)
+{
+    static const char *const ends[] = {".log", ".msl", ".jsonl", ".json", ".db"};
+    for (size_t i = 0; i < COUNT_OF(ends); i++) {
+        if (ends_with(text, ends[i])) return true;
+    }
+    return false;
+}
+
+/* Returns whether all arguments of search are words to look for, in the usual log: one
+ * that is no log, or several of which only the last one may have the name of a file. */
+static bool are_words(const options *o)
+{
+    if (o->n_files == 1) return !is_log(o->files[0]) && !is_postgres(o->files[0]);
+    for (size_t i = 0; i + 1 < o->n_files; i++) {
+        if (is_store_word(o->files[i]) || has_store_end(o->files[i])) return false;
+    }
+    return o->n_files > 0;
+}
 
 static size_t taker_of(const command *c)
 {
@@ -69,6 +129,9 @@ bool usual_log_take(const command *c, options *o)
     bool fits = o->n_files >= takers[i].least && o->n_files <= takers[i].most &&
                 (o->n_files == 0 || !is_store_word(o->files[0]));
     if (sync && o->n_files > 0) fits = is_folder(o->files[0]);
+    if (strcmp(c->name, "search") == 0) fits = are_words(o);
+    if (strcmp(c->name, "redact") == 0 && !GIVEN(o, SECRETS)) fits = false;
+    if (GIVEN(o, APPLY)) fits = false; /* what is changed has to be named */
     if (!fits || !usual_log(path, sizeof path)) return false;
     if (!sync && !waits && !is_there(path)) {
         if (o->n_files > takers[i].least) return false; /* it may be a missing STORE */

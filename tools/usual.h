@@ -9,6 +9,12 @@
  * not there, only for sync, which makes it, and for mcp, which waits for it. Returns
  * whether it is the first of them. */
 bool usual_log_take(const command *c, options *o);
+/* Returns whether a command that changes a log was given none; says how the usual one is
+ * named. */
+bool usual_log_refuse(const command *c, const options *o);
+/* Where the one argument of a command that takes no session is no file: names commands
+ * that do. */
+void usual_log_hint(const command *c, const options *o);
 /* Writes its path: $MSGSTORE_LOG, else messages.log in the folder msgstore of
  * $XDG_STATE_HOME or of ~/.local/state. False: none of them is set. */
 bool usual_log(char *out, size_t size);

@@ -522,8 +522,50 @@ typedef struct losses {
     uint64_t undated;
 } losses;
 
+/* Writes the place where Claude Code looks for a session of a folder. */
+static void claude_place(const writing *w, char *out, size_t size)
+{
+    char folder[800];
+    size_t i = 0;
+    for (; i < w->cwd.len && i + 1 < sizeof folder; i++) {
+        char c = w->cwd.ptr[i];
+        bool plain = (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
+        folder[i] = c;
+        if (!plain) folder[i] = '-';
+    }
+    folder[i] = '\0';
+    snprintf(out, size, "~/.claude/projects/%s/%s.jsonl",
+             i > 0 ? folder : "FOLDER-OF-THE-PROJECT", w->session);
+}
+
+/* Notes the new session's name, where its program looks for the file, and the command
+ * that goes on with it. */
+static void note_next(const writing *w, written_next *next)
+{
+    char when[TIME_MAX];
+    memset(next, 0, sizeof *next);
+    const char *file = w->format == &opencode_writer ? "opencode import"
+                       : w->format == &gemini_writer ? "gemini --session-file"
+                       : w->format == &pi_writer     ? "pi --session" : NULL;
+    if (w->format != &opencode_writer) memcpy(next->session, w->session, MADE_ID);
+    next->takes_file = file != NULL;
+    if (file != NULL) {
+        snprintf(next->command, sizeof next->command, "%s", file);
+    } else if (w->format == &claude_writer) {
+        claude_place(w, next->place, sizeof next->place);
+        snprintf(next->command, sizeof next->command, "claude --resume %s", w->session);
+    } else if (w->format == &codex_writer && strlen(w->began) >= 19) {
+        memcpy(when, w->began, sizeof when);
+        when[13] = when[16] = '-';
+        snprintf(next->place, sizeof next->place,
+                 "~/.codex/sessions/%.4s/%.2s/%.2s/rollout-%.19s-%s.jsonl",
+                 when, when + 5, when + 8, when, w->session);
+        snprintf(next->command, sizeof next->command, "codex resume %s", w->session);
+    }
+}
+
 static int write_session(job *j, const filewriter *format, bool hand_over, output *out,
-                         ms_str location, losses *lost)
+                         ms_str location, losses *lost, written_next *next)
 {
     writing w;
     memset(&w, 0, sizeof w);
@@ -555,6 +597,7 @@ static int write_session(job *j, const filewriter *format, bool hand_over, outpu
     if (begun && ms_json_finish(&w.w) != MS_OK && out->error == 0) code = FAILED;
     uint64_t costs = arrlenu(w.costs) - w.costs_put;
     if (costs > 0) counted(&w.left_out, MS_STR("usage of answers"))->count += costs;
+    if (next != NULL) note_next(&w, next);
     lost->left_out = w.left_out;
     if (format != &atif_writer) lost->undated += w.undated;
     tally_free(&w.calls);
@@ -584,7 +627,8 @@ static void print_losses(const losses *lost)
     }
 }
 
-int write_sessions(job *j, const filewriter *format, bool hand_over, output *out)
+int write_sessions(job *j, const filewriter *format, bool hand_over, output *out,
+                   written_next *next)
 {
     ms_listing list;
     losses lost;
@@ -607,7 +651,7 @@ int write_sessions(job *j, const filewriter *format, bool hand_over, output *out
     for (; n < list.count && code == FINE; n++) {
         ms_str location = list.items[n].location;
         if (!is_wanted(j->options, location)) continue;
-        code = write_session(j, format, hand_over, out, location, &lost);
+        code = write_session(j, format, hand_over, out, location, &lost, next);
     }
     if (GIVEN(j->options, REPORT)) print_losses(&lost);
     tally_free(&lost.left_out);

@@ -112,7 +112,16 @@ void end_line(writing *w);
 void put_flag(ms_json_writer *w, const char *name, bool value);
 void open_member(ms_json_writer *w, const char *name, bool array);
 
-/* Writes the sessions that are wanted, one after another. */
-int write_sessions(job *j, const filewriter *format, bool hand_over, output *out);
+/* How a written session is continued. */
+typedef struct written_next {
+    char session[MADE_ID];    /* "": the program gives it one */
+    char place[1200];         /* where the program looks for the file; "": anywhere */
+    char command[100];        /* "": none is known */
+    bool takes_file;          /* the command is given the file's name */
+} written_next;
+
+/* Writes the session that is wanted. next: of the session; may be NULL. */
+int write_sessions(job *j, const filewriter *format, bool hand_over, output *out,
+                   written_next *next);
 
 #endif /* WRITE_H */

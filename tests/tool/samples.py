@@ -503,7 +503,7 @@ def words(text):
 
 
 def read(tool, path, texts, folder):
-    log = os.path.join(folder, "log")
+    log = os.path.join(folder, "one.log")
     if os.path.exists(log):
         os.remove(log)
     (counts,), code = asked(tool, "sync", "--json", log, path)

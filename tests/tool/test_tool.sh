@@ -88,14 +88,14 @@ doctor|FILE|a FILE|4|-
 report|FILE -o OUT|the usual log|4|-
 history|FILE --format openai|the usual log|4|-
 lookup FILE|session-a-msg-1|a STORE and a KEY|4|-
-search FILE|text|a STORE and a TEXT|4|-
+search FILE|text|the usual log|4|-
 diff FILE|tools/demo.jsonl|two STOREs|2|-
 diff tools/demo.jsonl|FILE|two STOREs|2|-
 import|FILE tools/demo.jsonl|a STORE and a FILE|-|3
 import FILE|tools/demo.jsonl|a STORE and a FILE|-|3
 append|FILE|a STORE|-|3
-follow|FILE|a STORE|4|3
-verify|FILE|a STORE|4|3
+follow|FILE|the usual log|4|3
+verify|FILE|the usual log|4|3
 repair FILE|OUT|IN and OUT|4|3
 compact FILE|OUT|a second file, OUT, or --dry-run|4|3
 compact FILE|--dry-run|a second file, OUT, or --dry-run|4|3
@@ -317,7 +317,7 @@ history $demo --agent who => ^ 1  -> 0 no messages of agent who
 
 == history_needs_a_location_when_there_are_several
 $ places "[$(recorded 1),{\"task_id\":2,\"traj\":[$call]}]" =$1> 1 2
-history $tmp/talk.json --agent assistant -> 2 locations: (1, 2|2, 1)
+history $tmp/talk.json --agent assistant -> 2 there are sessions:
 history $tmp/talk.json --agent assistant --location 2 => ^2 .*action
 view $tmp/talk.json => ^1 +- +1 +- +user_message
 $ places "{\"traj\":[$(yes "$user," | head -n 30 | tr -d '\n')$user]}" =31>

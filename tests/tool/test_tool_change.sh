@@ -111,10 +111,10 @@ amend $log 2 text -> 4 .
 hide $log 2-5 6 => ^hidden +3 messages$
 view $log =$1> 1
 hide $log 2-5 => ^hidden +0 messages$
-hide $log 2-5 --location k -> 4 locations: l
+hide $log 2-5 --location k -> 4 there are sessions:
 info $log => ^changes .* 5 messages hidden$
 $ messages | "$tool" import $log - --location k
-hide $log 7-9 -> 2 location is needed
+hide $log 7-9 -> 2 sessions is to be named, with --location
 hide $log 1-99 --location l => ^hidden +1 message$
 view $log =$1> {7..12}
 
@@ -141,7 +141,7 @@ location $log l '[1]' -> 1 .
 location $log l '{title' -> 1 no JSON
 location $log later '{"a":1}' => .
 info $log => ^locations +1$
-location $log k -> 4 locations: l
+location $log k -> 4 there are sessions:
 location $log later => ^\{"a":1\}$
 location $demo shop-osaka => ^\{\}$
 
@@ -190,7 +190,7 @@ redact $log --agent w -n 1 => ^would erase 1 message
 redact $log --timeline => ^would erase 6 messages
 $ cat $log == $tmp/before.log
 redact $log 1 9 --apply -> 4 no message has the number 9
-redact $log --location k -> 4 locations: l
+redact $log --location k -> 4 there are sessions:
 redact $log 1 3 --apply => ^erased +2 messages$
 $ for text in secret alpha nothing epsilon; do holds $text; done =$1> 0 0 0 1
 view $log => ^1 .* \[redacted\]$
@@ -245,8 +245,8 @@ session <<'END'
 $ fresh
 search $log beta => ^3 .* observation +beta$
 search $log BETA => ^3 .* observation +beta$
-search $log BETA --exact-case -> 1
-search $log nowhere -> 1
+search $log BETA --exact-case -> 1 nothing found in 
+search $log nowhere -> 1 nothing found in 
 search $log '' -> 1 .
 search $log beta -C 1 --json -> 2 -C prints rows
 search $log beta -C 1 --format framework -> 2 -C prints rows
@@ -256,8 +256,8 @@ search $log delta => task: delta$
 search $log l --all-fields =$1> {6..1}
 search $log TA --oldest =$1> 3 5
 search $log a -n 2 =2>
-search $log alpha --agent w -> 1
-search $log alpha --location k -> 4 locations: l
+search $log alpha --agent w -> 1 nothing found in 
+search $log alpha --location k -> 4 there are sessions:
 search $log beta --format framework => ^\{"type":"observation","content":"beta"
 search - ab --all <<<'{"type":"task","content":"ab ab xxx ab"}' =3>
 search - needle <<<$needle => … ?(word )+needle (word )+.*…$ => ^.{165,200}$
@@ -266,9 +266,9 @@ search - été <<<'{"type":"task","content":{"say":"a \"b\" \u00e9t\u00e9"}}' =>
 search - needle <<<'{"type":"task","content":"a\u001b[31mred needle"}' => ␛\[31mred needle$
 amend $log 3 zeta => .
 search $log zeta => ^3 .* zeta$
-search $log beta -> 1
+search $log beta -> 1 nothing found in 
 hide $log 3 => .
-search $log zeta -> 1
+search $log zeta -> 1 nothing found in 
 END
 
 
@@ -318,8 +318,8 @@ diff $tmp/1.jsonl $tmp/2.jsonl => ^A  number 1: ….* word LEFTword .*…$ -> 1
 fork $log l 4 k => .
 diff $log $log --location l --location k => ^message 5 is only in A; B ends after 4$ -> 1
 diff $log $log --location l --location k --also numbers => differs in number$ -> 1
-view $log --location j -> 4 locations:
-diff $log $log --location l --location j -> 2 locations:
+view $log --location j -> 4 there are sessions:
+diff $log $log --location l --location j -> 2 there are sessions:
 $ messages >$c
 diff $log - <$c => ^message 7 is only in A -> 1
 diff --strict $log - <<<'{"type":"task"' -> 2 line 2
@@ -380,7 +380,7 @@ view $two $three -n 3 --oldest =$1> 1:1 2:1 1:2
 view $two $three --since 25 =$1> 1:2 2:2
 view $two =$1> 1 2
 view $two $three --location three => ^2:1 .* middle$
-view $log $log --location x -> 4 locations:
+view $log $log --location x -> 4 there are sessions:
 view $two $tmp/no.log -> 4 no\.log
 view $two $three --format framework => "content":"late"
 search $two $three middle => ^2:1 .* middle$

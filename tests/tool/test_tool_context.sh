@@ -46,7 +46,7 @@ $ fresh
 compact-context $log s --keep-tokens 60 => ^covers +16 messages, from 1 to 16$
 => ^tokens +[0-9]+, by estimate; [0-9]+ stay
 compact-context $log --keep-tokens 100000 => ^covers +nothing$ -> 1
-compact-context $log t --keep-tokens 60 -> 4 no messages of location t
+compact-context $log t --keep-tokens 60 -> 4 no messages of session t
 info $log => ^messages +24,
 
 == request_for_a_summary_has_what_it_covers
@@ -244,7 +244,7 @@ $ asked history $tmp/sync.log p1 --format openai => ^2 3$
 
 # ---- and in the transcripts that the tool writes.
 == written_transcript_has_the_compaction
-$ for to in claude-code codex opencode gemini-cli pi; do "$tool" hand-over $tmp/pi.jsonl --to $to -o $tmp/to.$to.jsonl || echo no; done =0> no
+$ for to in claude-code codex opencode gemini-cli pi; do "$tool" hand-over $tmp/pi.jsonl --to $to -o $tmp/to.$to.jsonl || echo no; done =0> ^no$
 $ grep -c compact_boundary $tmp/to.claude-code.jsonl => ^1$
 $ grep '"type":"compacted"' $tmp/to.codex.jsonl => "message":"THE SUMMARY","replacement_history":\[.*THE SUMMARY.*question-2.*answer-2
 $ grep '"type":"compaction"' $tmp/to.pi.jsonl => "summary":"THE SUMMARY","firstKeptEntryId":".*"tokensBefore":1234

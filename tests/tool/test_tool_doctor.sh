@@ -99,14 +99,14 @@ session <<'END'
 == odd_files_are_examined_and_named_without_controls
 $ : >$tmp/nothing.jsonl
 doctor $tmp/nothing.jsonl => nothing is wrong -> 0 no messages in it
-doctor $tmp/odd => x.jsonl: claude-code, nothing =0> [[:cntrl:]] -> 0 odd: left out 1 pipe, socket or device$
-view $tmp/odd => ^9 . -> 0 odd: left out 1 pipe, socket or device$
+doctor $tmp/odd => x.jsonl: claude-code, nothing =0> [[:cntrl:]] -> 0 odd: left out 1 pipe, socket, device or broken link$
+view $tmp/odd => ^9 . -> 0 odd: left out 1 pipe, socket, device or broken link$
 
 # Nobody writes the pipe; all four wait for it at the same time.
 == pipe_is_an_error_when_nobody_writes_it
 $ for c in view info doctor "sync $tmp/odd.log"; do timeout 30 "$tool" $c $tmp/odd/pipe.jsonl >/dev/null 2>"$tmp/err.${c%% *}" & done; wait
 $ cat $tmp/err.* =4> pipe.jsonl: a pipe that nobody writes, which is not read$
-sync $tmp/odd.log $tmp/odd => ^files      1 read => ^left out   1 pipe, socket or device$
+sync $tmp/odd.log $tmp/odd => ^files      1 read => ^left out   1 pipe, socket, device or broken link$
 sync $tmp/odd.log $tmp/odd --json => "others":1[,}]
 
 == device_or_socket_is_an_error
@@ -118,7 +118,7 @@ if python3 -c "import socket; socket.socket(socket.AF_UNIX).bind('$tmp/odd/socke
     session <<'END'
 == socket_is_an_error
 info $tmp/odd/socket -> 1 socket: a socket, which is not read$
-view $tmp/odd => ^9 . -> 0 odd: left out 2 pipes, sockets or devices$
+view $tmp/odd => ^9 . -> 0 odd: left out 2 pipes, sockets, devices or broken links$
 END
 else
     echo "skip socket_is_an_error: no python3"
@@ -156,9 +156,9 @@ fi
 session <<'END'
 == device_or_link_stays_what_it_is
 $ echo old >$tmp/target; ln -s target $tmp/link; mknod $tmp/device c 1 3 || ln -s /dev/null $tmp/device
-hand-over --to pi -o $tmp/device $tmp/s.jsonl =0>
+hand-over --to pi -o $tmp/device $tmp/s.jsonl =1> ^session +[-0-9a-f]{36}$
 $ test -c $tmp/device
-hand-over --to pi -o $tmp/link $tmp/s.jsonl =0>
+hand-over --to pi -o $tmp/link $tmp/s.jsonl => ^then +pi --session .*link$
 $ readlink $tmp/link => ^target$
 $ cat $tmp/target => "type":"session"
 END
@@ -337,11 +337,11 @@ touch -d 2026-02-03T04:05:06Z "$tmp/undated.jsonl"
 for to in claude-code codex gemini-cli pi sts; do
     session <<'END'
 == handed_over_session_without_times_has_made_dates_that_sort
-hand-over $tmp/undated.jsonl --to $to -o $tmp/h.jsonl --report -> 0 ^ +3  messages without a time: their dates are made$
+hand-over $tmp/undated.jsonl --to $to -o $tmp/h.jsonl --report => * -> 0 ^ +3  messages without a time: their dates are made$
 $ dates $tmp/h.jsonl => ^2026-02-03T04:05:06.000Z$ => ^2026-02-03T04:05:06.002Z$ =0> 1970
 $ dates $tmp/h.jsonl | sort -c
 doctor $tmp/h.jsonl => nothing is wrong
-hand-over $tmp/half.jsonl --to $to -o $tmp/h.jsonl --report -> 0 ^ +4  messages without a time: their dates are made$
+hand-over $tmp/half.jsonl --to $to -o $tmp/h.jsonl --report => * -> 0 ^ +4  messages without a time: their dates are made$
 $ dates $tmp/h.jsonl => ^2026-01-01T09:59:59.997Z$ => ^2026-01-01T10:00:00.000Z$ => ^2026-01-01T10:00:00.001Z$
 $ dates $tmp/h.jsonl | sort -c
 END

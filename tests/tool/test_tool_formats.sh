@@ -180,7 +180,7 @@ counts=$(sed -n '/^typedef struct ms_project_report/,/^}/p' msgstore.h | grep -c
 session <<'END'
 == request_has_what_is_asked_for
 history $demo shop-osaka --format anthropic --agent orchestrator --system 'You are.' => ^\{"system":"You are\."
-history $demo x --format openai -> 4 no messages of location x
+history $demo x --format openai -> 4 no messages of session x
 history $demo shop-osaka --format openai >$tmp/request
 history $demo --location shop-osaka --format openai => "tool_calls":\[\{"id" == $tmp/request
 history $demo --format openai --agent report_worker => "content":"\[data_worker\]
@@ -191,7 +191,7 @@ history - --format anthropic --report <<<"${chat%$'\n'*}" => "\(Continue\.\)" ->
 $ [ "$("$tool" history $demo --format openai --report 2>&1 >/dev/null | wc -l)" -eq "$counts" ] =0>
 history $demo --format openai --budget 3 -> 1 the budget is 3
 history - --format openai -n 1 <<<$chat => ^\[\{"role":"user","content":"c"\}\]$
-history - --format gemini <<<$talks -> 2 locations: (1, 2|2, 1)
+history - --format gemini <<<$talks -> 2 there are sessions:
 history - 2 --format gemini <<<$talks => "text":"two"
 $ provider=ollama good $demo =0>
 history - --format ollama <<<$chat => ^\[\{"role":"user","content":"a"\},

@@ -258,10 +258,10 @@ redact $log --secrets => ^found      3 in 0 messages: 3 github-token$
 =1> ^ *- +torn +bytes +github => ^ *- +beside +torn +github => ^ *- +beside +compacting +github
 redact $tmp/link.log --secrets => ^found      3 in 0 messages: 3 github-token$
 redact $log --secrets --apply => ^left       1 in the file, -> 1
-=> ^left       1 in LOG.torn: remove => ^left       1 in LOG.compacting: msgstore compact
+=> ^left       1 in .*\.torn: remove => ^left       1 in .*\.compacting: msgstore compact
 compact $log $log --replace => .
 $ tokens $log => ^0$ -> 1
-redact $log --secrets --apply =1> ^left       => ^left       1 in LOG.torn: remove -> 1
+redact $log --secrets --apply =1> ^left       => ^left       1 in .*\.torn: remove -> 1
 $ rm $log.torn; ls $tmp =0> compacting
 redact $log --secrets --apply => ^found      0 in 0 messages$ =0> left
 END
@@ -283,7 +283,7 @@ redact $long --secrets => ^found      3 in 0 messages: 3 github-token$
 redact $tmp/long.log --secrets => ^found      3 in 0 messages: 3 github-token$
 $ (cd $tmp/long && "$here" redact $name --secrets) => ^found      3 in 0 messages: 3 github-token$
 compact $long $long --replace => .
-redact $long --secrets --apply =1> ^left       => ^left       1 in LOG.torn -> 1
+redact $long --secrets --apply =1> ^left       => ^left       1 in .*\.torn -> 1
 $ rm $tmp/long/*.torn; ls $tmp/long =1>
 redact $long --secrets --apply => ^found      0 in 0 messages$ =0> left
 END

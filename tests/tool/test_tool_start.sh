@@ -97,9 +97,123 @@ $ alone usage => in all$
 $ alone view => raised
 $ alone view 0a1b => raised
 $ alone history 0a1b --format openai => raised
-$ alone view nothing -> 4 no messages of location nothing
+$ alone view nothing -> 4 no messages of session nothing
 $ cp $usual $tmp/other.log; HOME=$tmp/none MSGSTORE_LOG=$tmp/other.log "$tool" sessions => 0a1b
 END
+
+mkdir -p "$tmp/cwd/docs" "$tmp/home/.claude/projects/q"
+here=$PWD
+case $tool in
+/*) ;;
+*) tool=$here/$tool ;;
+esac
+cat >"$tmp/home/.claude/projects/q/t.jsonl" <<'END2'
+{"type":"user","uuid":"v1","parentUuid":null,"sessionId":"77e60a1b-5252-4222-8333-444455556666","cwd":"/w/b","timestamp":"2026-05-12T22:30:00Z","message":{"role":"user","content":"look at docs/theme.md and /mode"}}
+{"type":"assistant","uuid":"v2","parentUuid":"v1","sessionId":"77e60a1b-5252-4222-8333-444455556666","cwd":"/w/b","timestamp":"2026-05-12T22:31:00Z","message":{"id":"m3","role":"assistant","model":"x","content":[{"type":"text","text":"the phoenix server is up"}]}}
+END2
+ln -s /nowhere "$tmp/home/.claude/projects/q/latest.jsonl"
+alone sync >"$tmp/out" 2>&1
+session <<'END'
+== one_argument_of_search_is_the_text
+$ (cd $tmp/cwd && alone search docs/theme.md) => docs/theme
+$ (cd $tmp/cwd && alone search docs) => docs/theme
+$ (cd $tmp/cwd && alone search /mode) => mode
+$ (cd $tmp/cwd && alone search -- /mode) => mode
+$ alone search https://hex.pm -> 1 ^msgstore: nothing found in 4 messages of 2 sessions$
+$ alone search absent --location 77e6 -> 1 nothing found in 2 messages of session 77e60a1b
+search $log -> 2 search needs a TEXT
+search -> 2 search needs a TEXT
+
+== words_of_search_are_quoted_or_one_is_a_session
+$ alone search phoenix 77e6 => phoenix
+$ alone search 77e6 phoenix => phoenix
+$ alone search phoenix 0a1b -> 1 nothing found in 2 messages of session 0a1b
+$ alone search phoenix server -> 2 msgstore search 'phoenix server'$
+$ alone search phoenix server -> 2 --location SESSION$
+$ alone search phoenix server is -> 2 quoted
+$ alone search missing.log x -> 4 missing.log
+
+== broken_link_of_a_folder_is_counted
+sessions $tmp/home/.claude =2> . -> 0 left out 1 pipe, socket, device or broken link$
+$ alone sync => ^left out   1 pipe, socket, device or broken link$
+
+== log_is_made_under_the_name_of_a_log
+sync $tmp/README.nothing $tmp/s.jsonl -> 2 ends in .log or .msl: msgstore sync .*README.nothing.log$
+$ test ! -e $tmp/README.nothing
+sync $tmp/made.msl $tmp/s.jsonl => ^log +.*made.msl$
+sync $tmp/made.msl $tmp/s.jsonl =0> ^log
+
+== commands_that_read_take_the_usual_log
+$ alone redact --secrets => ^found
+$ alone hand-over 77e6 --to codex => phoenix
+$ alone verify => ^verdict +whole
+$ alone follow --seconds 0 => phoenix
+$ alone info => ^messages +4
+
+== commands_that_change_name_the_usual_log
+$ alone redact --secrets --apply -> 2 msgstore redact .*/messages.log --secrets --apply$
+$ alone hide 2 -> 2 msgstore hide .*/messages.log 2$
+$ alone note 2 rating 5 -> 2 msgstore note .*/messages.log 2 rating 5$
+$ alone info 77e6 -> 4 takes no session; .*: msgstore view 77e6$
+$ alone doctor 77e6 -> 4 takes no session
+$ alone serve 77e6 -> 4 takes no session
+redact $tmp/home/.claude --secrets -> 2 is no log, and redact changes logs
+
+== session_is_its_beginning_before_a_piece
+$ alone view 77e6 => phoenix
+$ alone view 5252 => phoenix -> 0 session 77e60a1b-5252.*, which has 5252 in its name; msgstore show 5252 is the message$
+$ alone view 60a1b => phoenix -> 0 session 77e60a1b-5252
+$ alone view 0a1b => raised =0> phoenix
+$ alone history -> 2 one of 2 sessions is to be named
+$ alone view zzz -> 4 ^msgstore: 77e60a1b-5252[-0-9a-f]*$
+$ alone view --agent claude-code => * -> 0 claude-code is a program: sessions --agent
+
+== hand_over_names_what_comes_next
+$ alone hand-over 77e6 --to codex -o $tmp/h.jsonl => ^place +~/.codex/sessions/2026/05/12/rollout-2026-05-12T22-30-00-[-0-9a-f]{36}.jsonl$ => ^then +codex resume [-0-9a-f]{36}$
+$ alone hand-over 77e6 --to claude-code -o $tmp/h.jsonl => ^place +~/.claude/projects/-w-b/[-0-9a-f]{36}.jsonl$ => ^then +claude --resume
+$ alone hand-over 77e6 --to gemini-cli -o $tmp/h.jsonl => ^then +gemini --session-file .*h.jsonl$
+help hand-over => ^--to: claude-code codex opencode gemini-cli pi sts$
+hand-over $log --to claude -> 2 did you mean claude-code\?
+hand-over $log --to gemini -> 2 did you mean gemini-cli\?
+
+== words_of_other_tools_are_known
+version -> 2 did you mean -V\?
+list -> 2 did you mean sessions\?
+find -> 2 did you mean search\?
+cost -> 2 did you mean usage\?
+handoff -> 2 did you mean hand-over\?
+show -> 2 show needs a NUMBER
+END
+
+cat >"$tmp/cost.jsonl" <<'END2'
+{"type":"user","uuid":"w1","parentUuid":null,"sessionId":"cc11","cwd":"/home/somebody/very/long/names/of/folders/that/are/wider/than/the/table/project-end","timestamp":"2026-05-12T22:30:00Z","message":{"role":"user","content":"one"}}
+{"type":"assistant","uuid":"w2","parentUuid":"w1","sessionId":"cc11","timestamp":"2026-05-12T22:31:00Z","message":{"id":"m4","role":"assistant","model":"x","content":[{"type":"text","text":"two"}],"usage":{"input_tokens":30,"output_tokens":4}}}
+{"type":"user","uuid":"w3","parentUuid":"w2","sessionId":"cc11","timestamp":"2026-05-12T22:32:00Z","message":{"role":"user","content":"three"}}
+{"type":"assistant","uuid":"w4","parentUuid":"w3","sessionId":"cc11","timestamp":"2026-05-12T22:33:00Z","message":{"id":"m5","role":"assistant","model":"x","content":[{"type":"text","text":"four"}],"usage":{"input_tokens":50,"output_tokens":6}}}
+END2
+session <<'END'
+== compact_counts_the_usage_of_hidden_answers
+sync $tmp/cost.log $tmp/cost.jsonl => ^messages   4 new
+compact $tmp/cost.log --dry-run =0> ^usage
+rewind $tmp/cost.log 2 => ^hidden +2 messages
+usage $tmp/cost.log => ^ +2 .* in all$
+compact $tmp/cost.log --dry-run => ^usage +1 answer of hidden messages, 56 tokens, that the copy does not count$
+compact $tmp/cost.log $tmp/less.log => ^usage +1 answer of hidden
+usage $tmp/less.log => ^ +1 .* in all$
+compact $tmp/less.log --dry-run =0> ^usage
+
+== folder_of_usage_keeps_its_end
+usage $tmp/cost.log --by project => …[^ ]*/project-end$
+END
+if has_terminal; then
+    session <<'END'
+== rows_fit_a_narrow_terminal
+$ script -qec "stty cols 60; NO_COLOR=1 $tool view $demo" /dev/null </dev/null | tr -d '\r' =0> ^.{61} => ^.{50,60}$
+$ script -qec "stty cols 60; NO_COLOR=1 $tool search $demo the -C 1" /dev/null </dev/null | tr -d '\r' =0> ^.{61} => ^> .{40,58}$
+END
+else
+    echo "skip rows_fit_a_narrow_terminal: no script(1)"
+fi
 
 
 # ---- Sessions with their names and commands, and local time.
@@ -159,16 +273,18 @@ search $log rate =1> 0a1b2c3d-1111-4222-8333-444455556666
 search $tmp/text.log END =1> word.* END$
 
 == context_of_two_matches_is_printed_once
-search $tmp/text.log -C 1 --oldest one =1> ^2 
-search $tmp/text.log -C 9 --oldest on =1> ^2 =1> ^3 
+search $tmp/text.log -C 1 --oldest one =1> ^[> ] 2 
+search $tmp/text.log -C 9 --oldest on =1> ^[> ] 2 =1> ^[> ] 3 
 
 == context_and_matches_have_one_row_a_message
-search $tmp/text.log -C 1 e =1> ^1 =1> ^2 =1> ^3 =1> ^4
-search $tmp/text.log -C 1 --oldest e =1> ^1 =1> ^2 =1> ^3 =1> ^4
-search $tmp/text.log -C 9 e =1> ^1 =1> ^2 =1> ^3 =1> ^4 =0> ^--$
-search $tmp/text.log -C 1 --all on =1> ^1 =1> ^2 =1> ^3 =1> ^4 =1> ^--$
+search $tmp/text.log -C 1 --oldest one => ^> 1 .*one => ^  2 
+search $tmp/text.log -C 1 e =1> ^[> ] 1 =1> ^[> ] 2 =1> ^[> ] 3 =1> ^[> ] 4
+search $tmp/text.log -C 1 --oldest e =1> ^[> ] 1 =1> ^[> ] 2 =1> ^[> ] 3 =1> ^[> ] 4
+search $tmp/text.log -C 9 e =1> ^[> ] 1 =1> ^[> ] 2 =1> ^[> ] 3 =1> ^[> ] 4 =0> ^--$
+search $tmp/text.log -C 1 --all on =1> ^[> ] 1 =1> ^[> ] 2 =1> ^[> ] 3 =1> ^[> ] 4 =1> ^--$
 $ printf '{"type":"user_message","content":"%s"}\n' 'hit hit' b c d hit | "$tool" import $tmp/hits.log - --location h
-search $tmp/hits.log -C 1 --all hit =2> ^1 =1> ^2 =0> ^3 =1> ^4 =1> ^5 =1> ^--$
+search $tmp/hits.log -C 9 --all hit =2> ^> 1 =1> ^> 5 =3> ^  [234] 
+search $tmp/hits.log -C 1 --all hit =2> ^[> ] 1 =1> ^[> ] 2 =0> ^[> ] 3 =1> ^[> ] 4 =1> ^[> ] 5 =1> ^--$
 
 == messages_without_a_time_are_counted_when_times_are_asked_for
 view $tmp/text.log --since 2020-01-01 -> 0 ^msgstore: 4 messages without a time left out$
@@ -188,7 +304,7 @@ view $tmp/text2.log => y$
 
 == second_store_is_no_session
 usage $tmp/text.log $log -> 2 is a file, but one STORE is taken
-usage $tmp/text.log nothing -> 4 no messages of location nothing$
+usage $tmp/text.log nothing -> 4 no messages of session nothing$
 
 == nothing_found_is_said
 $ "$tool" sessions $log --cwd /nowhere 2>&1 => ^msgstore: none of 1 sessions is what was asked for$

@@ -109,8 +109,8 @@ sessions --json $log => "session":"019e1625-.*"agent":"codex".*"output_tokens":3
 
 == session_is_named_by_a_piece_of_its_name
 view $log d6e0bada => ^[0-9]+ .* start phoenix
-view $log s_stage0 -> 2 locations have s_stage0
-view $log zz9 -> 4 no messages of location zz9
+view $log s_stage0 -> 2 sessions have s_stage0
+view $log zz9 -> 4 no messages of session zz9
 history $log d6e0bada --format openai => "role":"user","content":"start phoenix
 export $log --session d6e0bada => "content":"start phoenix
 rewind $log 1 --location d6e0bada -> 4 no messages
@@ -151,7 +151,7 @@ $ number=$("$tool" search $log 'expore repository' --json | sed 's/.*"seq":\([0-
 redact $log $number --apply => erased
 $ sed -i 's/remove all lines/remove no line/' $chat
 sync $log => ^messages   [1-9][0-9]? new
-search $log 'expore repository' -> 1
+search $log 'expore repository' -> 1 nothing found in 
 sync $log => ^messages   0 new, 0 taken back
 END
     if command -v zstd >/dev/null && "$tool" formats | grep -q 'files: zstd'; then
@@ -876,8 +876,8 @@ history $cursor c1 => all done -> 0 left out, empty or incomplete: .*1 empty bub
 sync $tmp/cursor.3.log $cursor => ^left out   4 empty or incomplete: .*1 empty bubble, .*1 bubble that no list has$ =0> no messages: -> 0 *
 sync $tmp/cursor.3.log $cursor =0> left out
 sync --json $tmp/cursor.4.log $cursor => "left_out":\{.*"empty bubble":1,.*"bubble that no list has":1\},"no_messages":\{\} -> 0 *
-sync $tmp/log.of.codex $rollout => ^left out   [0-9]+ that are no messages: .*[0-9]+ event_msg =0> incomplete -> 0 *
-sync --json $tmp/log.2.of.codex $rollout => "left_out":\{\},"no_messages":\{.*"event_msg":[0-9]+
+sync $tmp/codex.log $rollout => ^left out   [0-9]+ that are no messages: .*[0-9]+ event_msg =0> incomplete -> 0 *
+sync --json $tmp/codex.2.log $rollout => "left_out":\{\},"no_messages":\{.*"event_msg":[0-9]+
 view $rollout => .
 
 == what_cursor_has_beside_a_text_is_kept
@@ -1204,7 +1204,7 @@ sessions $tmp/.iflow/i.jsonl =>  iflow
 history $tmp/novelty.jsonl --format openai -> 4 no messages, 1 entries of unknown kinds
 
 == sync_looks_in_the_places_of_every_system_and_variable
-$ HOME=$tmp/homes CLAUDE_CONFIG_DIR=$tmp/homes/c CODEX_HOME=$tmp/homes/x "$tool" sync $tmp/homes.log => ^places +[0-9]+ looked at, 5 there$ => ^sessions +3 new => opencode.db: of an SQLite database; of those OpenCode
+$ HOME=$tmp/homes CLAUDE_CONFIG_DIR=$tmp/homes/c CODEX_HOME=$tmp/homes/x "$tool" sync $tmp/homes.log => ^places +[0-9]+ looked at, 5 there: claude-code.* => ^sessions +3 new => opencode.db: of an SQLite database; of those OpenCode
 $ HOME=$tmp/homes "$tool" formats --places => ^claude-code +there +.*/.config/claude/projects$ => ^roo-code +there +.*Library => ^codex +absent
 $ HOME=$tmp/homes CODEX_HOME=$tmp/homes/x "$tool" formats --places --json => "format":"codex","path":".*/x/sessions","variable":"CODEX_HOME","there":true
 $ HOME=$tmp/nowhere "$tool" sync $tmp/none.log => ^places +[0-9]+ looked at, 0 there -> 4 usual places

@@ -25,12 +25,12 @@ numbers()
 row()
 {
     local text code
-    rm -f "$tmp/log"
-    text=$("$tool" sync --json "$tmp/log" "$1" 2>/dev/null)
+    rm -f "$tmp/row.log"
+    text=$("$tool" sync --json "$tmp/row.log" "$1" 2>/dev/null)
     code=$?
     numbers "$text" messages hidden calls results unknown
     set -- "$1" "${found[@]}"
-    numbers "$("$tool" usage --json "$tmp/log" 2>/dev/null)" answers input_tokens \
+    numbers "$("$tool" usage --json "$tmp/row.log" 2>/dev/null)" answers input_tokens \
         cache_read_tokens cache_write_tokens output_tokens
     printf '%8s %5s %5s %7s %7s %9s %7s %7s %4s  %s\n' "$2" "$3" "$4" "$5" "${found[0]}" \
         "$((${found[1]:-0} + ${found[2]:-0} + ${found[3]:-0}))" "${found[4]}" "$6" "$code" \
