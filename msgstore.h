@@ -1,4 +1,4 @@
-/* msgstore.h - v0.2.0 - message store for agent programs - MIT or public domain
+/* msgstore.h - v0.3.0 - message store for agent programs - MIT or public domain
  *
  *     #define MSGSTORE_IMPLEMENTATION      in exactly one C or C++ source file,
  *     #include "msgstore.h"                everywhere else only this line.
@@ -401,7 +401,7 @@
 
 /* ==== [api-config] version, linkage =============================================== */
 
-#define MSGSTORE_VERSION "0.2.0"
+#define MSGSTORE_VERSION "0.3.0"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 
 /* ==== [api-config] version, linkage =============================================== */
 
-#define MSGSTORE_VERSION "0.2.0"
+#define MSGSTORE_VERSION "0.3.0"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* msgstore.h - v0.2.0 - message store for agent programs - MIT or public domain
+/* msgstore.h - v0.3.0 - message store for agent programs - MIT or public domain
  *
  *     #define MSGSTORE_IMPLEMENTATION      in exactly one C or C++ source file,
  *     #include "msgstore.h"                everywhere else only this line.

@@ -14,7 +14,7 @@ from ._ffi import (ArgumentError, BusyError, ConflictError, DamagedError, FullEr
 from .store import (History, Message, Request, Store, action, assistant, member,
                     observation, open, rewrite, union, user, verify)
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 __all__ = [
     "ArgumentError", "BusyError", "ConflictError", "DamagedError", "FullError", "History",
     "KeyReusedError", "Message", "MissingFileError", "MsgstoreError", "NotFoundError",
