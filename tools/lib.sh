@@ -8,7 +8,7 @@
 #                            alone is msgstore for both
 #
 # Only the public functions are visible. Until 1.0 the name that a program records has the
-# minor version (libmsgstore.so.0.2), and so have the symbols, since the interface may
+# minor version (libmsgstore.so.0.3), and so have the symbols, since the interface may
 # change with it. CC, CFLAGS (-O2), STB_INC as in the Makefile.
 set -eu
 cd "$(dirname "$0")/.."
