@@ -233,6 +233,13 @@ MS_API ms_result ms_pg_ship_change(ms_store *store, ms_str source,
  * falls under a rule of ms_pg_retire. */
 MS_API ms_result ms_pg_ship_look(ms_store *store, ms_str source, const ms_msg *message,
                                  ms_error *err);
+/* Frees the key of a message of a compacted log, where the source has shipped an earlier
+ * message with it that is hidden here: the compaction has forgotten that one. Then
+ * ms_pg_ship stores the message. MS_E_CONFLICT: nothing is changed, since the message that
+ * has the key is shown, or of another source, or the source has not hidden it under a
+ * smaller number. */
+MS_API ms_result ms_pg_ship_free(ms_store *store, ms_str source, const ms_msg *message,
+                                 ms_error *err);
 /* Notes a position, if the one that is noted has the numbers of `from`. MS_E_CONFLICT: it
  * has others. Another shipper was here, or the server went back to an earlier state:
  * ms_pg_ship_begin again. */
@@ -2567,6 +2574,9 @@ static ms_result ms__pg_found_shipped(ms__pg_batch *b, const PGresult *r, int at
                               (open && shown && ms__pg_same(shown, row->msg)))
         return MS_OK;
     if (!own) return ms__pg_reused(b, i, err);
+    if (row->key.ptr[0] == 'k')
+        return ms__pg_fail_at(b, err, MS_E_CONFLICT, i, "key",
+                              "the source has shipped another message with this key");
     return ms__pg_fail_at(b, err, MS_E_CONFLICT, i, "seq",
                           "the source has shipped another message with this number");
 }
@@ -3430,6 +3440,50 @@ MS_API ms_result ms_pg_ship_look(ms_store *store, ms_str source, const ms_msg *m
     code = ms__pg_ship_compare(s, source, message, r, true, err);
     PQclear(r);
     return code;
+}
+
+/* The key of a HIDE has the number of the hidden message in the source: a copy of the log
+ * that has used the number for another message frees nothing. */
+MS_API ms_result ms_pg_ship_free(ms_store *store, ms_str source, const ms_msg *message,
+                                 ms_error *err)
+{
+    ms__pg_stmt q;
+    PGresult *r;
+    ms_result code = MS_OK;
+    unsigned char number[72]; /* the name, and the number */
+    MS__PG_TRY(ms__pg_ship_check(store, source, err));
+    ms__pg *s = ms__pg_of(store);
+    ms_str own = ms_get(message, MS_F_KEY).text;
+    ms_str location = ms_get(message, MS_F_LOCATION).text;
+    ms_arena arena = ms__pg_arena(s);
+    memcpy(number, source.ptr, source.len);
+    ms__pg_put(number + source.len, ms_seq(message), 8);
+    ms_str key = ms__pg_copy(&arena, own.ptr, own.len, 'k');
+    ms_str later = ms__pg_copy(&arena, number, source.len + 8, 'x');
+    ms_str end = ms__pg_copy(&arena, number, source.len + 8, 's');
+    ms__pg_start(&q, "update msgstore_record m set key = $1::bytea where kind = 1 and"
+                     " key = $2::bytea and source = $3::bytea and bucket = $4::int and"
+                     " location = $5::text and not exists (select 1 from"
+                     " msgstore_record v where v.bucket = $4::int and v.seq = m.seq and"
+                     " v.kind in (1, 3) and v.until is null) and exists (select 1 from"
+                     " msgstore_record h where h.bucket = $4::int and h.seq = m.seq and"
+                     " h.kind = 4 and h.source = $3::bytea and h.key < $6::bytea)"
+                     " returning 1");
+    ms__pg_bytea(&q, later);
+    ms__pg_bytea(&q, key);
+    ms__pg_bytea(&q, source);
+    ms__pg_number(&q, MS__PG_INT4, ms_pg_bucket(location));
+    ms__pg_text(&q, location);
+    ms__pg_bytea(&q, end);
+    if (!key.ptr || !later.ptr || !end.ptr) code = ms__pg_no_memory(err);
+    else code = ms__pg_ask(s, s->owner[ms_pg_bucket(location)], &q, &r, err);
+    ms_arena_deinit(&arena);
+    MS__PG_TRY(code);
+    bool freed = PQntuples(r) > 0;
+    PQclear(r);
+    if (freed) return MS_OK;
+    return ms_error_set(err, MS_E_CONFLICT, "the source has shipped another message with "
+                        "this key");
 }
 
 /* Sets *over to the place of the version of a message that views show, or to 0: it is

@@ -190,6 +190,17 @@ static ms_result look_there(shipment *s, const ms_msg *msg, ms_error *err)
     return result;
 }
 
+/* Does what ms_pg_ship_free does, about a message of the log. Where that fails, shipping
+ * the message again has an error, too. */
+static void free_there(shipment *s, const ms_msg *msg)
+{
+    ms_arena arena = {0};
+    if (record_there(s, msg, &arena, &msg, NULL) == MS_OK) {
+        (void)ms_pg_ship_free(s->to, source_of(s), msg, NULL);
+    }
+    ms_arena_deinit(&arena);
+}
+
 /* Returns whether an amendment has the content of another one of its message, which may
  * be shipped, and is what the log shows. */
 static bool is_text_again(shipment *s, const ms_msg *amend)
@@ -466,6 +477,10 @@ static ms_result ship_one(shipment *s, const ms_envelope *row, const ms_msg *msg
         s->messages--;
         return MS_OK;
     }
+    if (result == MS_E_CONFLICT && s->compacted && row->key.ptr != NULL && msg != NULL) {
+        free_there(s, msg);
+        result = ms_pg_ship(s->to, source_of(s), &s->noted, row, 1, &retired, err);
+    }
     if (result == MS_E_CONFLICT && s->compacted && (row->flags & changed) != 0 && msg) {
         result = change_there(s, msg, msg, &retired, err);
         s->changes += result == MS_OK;
@@ -608,21 +623,18 @@ static int ship_change(shipment *s, const ms_msg *change)
         ms_json_member(ms_content(change).text, MS_STR("last"), &value)) {
         ms_json_u64(value, &last);
     }
-    if (ms_repeats_facts(change)) {
-        s->at.changes++; /* on a server they would undo what another log has set since */
-        return s->at.changes % 100 == 0 ? note_position(s) : FINE;
-    }
-    if (ms_kind_of(change) == MS_KIND_LOCATION) {
+    bool repeats = ms_repeats_facts(change); /* left out: another log may have set others */
+    if (ms_kind_of(change) == MS_KIND_LOCATION && !repeats) {
         uint64_t retired = 0;
         ms_result result = change_there(s, change, NULL, &retired, &err);
         count_retired(s, retired);
         if (result != MS_OK && !has_moved(s, result))
             code = halt(s, "shipping facts", result, &err);
-    } else if (!is_rest(change)) {
+    } else if (!repeats && !is_rest(change)) {
         code = ship_about(s, change, first, last);
     }
     if (code != FINE || s->halted || s->checked == 0) return code;
-    s->changes++;
+    s->changes += !repeats;
     s->at.mark = mark_after(&s->at, s->at.mark, change);
     s->at.changes++;
     return s->at.changes % 100 == 0 ? note_position(s) : FINE;

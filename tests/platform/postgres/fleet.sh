@@ -197,6 +197,84 @@ an_earlier_text_comes_back()
     must_have texts3 X
 }
 
+# A message is hidden, and a compaction forgets it and its key. The next message with that
+# key is shipped, and so is what is changed of it. That of a copy is not: its number is that
+# of the hidden message. One whose hiding was compacted before it was shipped stops, by name.
+a_forgotten_key_is_used_again()
+{
+    put "$out/y.msl" y1 forgotten
+    put "$out/y.msl" y2 forgotten turn-7
+    ship "$out/y.msl"
+    cp "$out/y.msl" "$out/y1.msl"
+    "$tool" hide "$out/y.msl" 2 >/dev/null || fail hide
+    ship "$out/y.msl"
+    must_have forgotten y1
+    "$tool" compact "$out/y.msl" "$out/y.msl" --replace >/dev/null || fail compact
+    put "$out/y.msl" y3 forgotten turn-7
+    ship "$out/y.msl"
+    [ $code = 0 ] || fail "ship: $code $(cat "$out/log")"
+    must_have forgotten y1 y3
+    "$tool" amend "$out/y.msl" 3 'y3 amended' >/dev/null || fail amend
+    ship "$out/y.msl"
+    [ $code = 0 ] || fail "ship a change: $code $(cat "$out/log")"
+    must_have forgotten y1 'y3 amended'
+    ship "$out/y1.msl"
+    [ $code = 5 ] && grep -q 'y1.msl: message 2: .*with this key' "$out/log" ||
+        fail "the log before it: $code $(cat "$out/log")"
+    must_have forgotten y1 'y3 amended'
+    "$tool" redact --raw --apply "$out/y.msl" 3 >/dev/null || fail redact
+    sql 'delete from msgstore_source'
+    ship "$out/y.msl"
+    [ $code = 0 ] || fail "ship from the beginning: $code $(cat "$out/log")"
+    must_have forgotten y1 '[redacted]'
+    put "$out/z.msl" z1 forgotten2
+    cp "$out/z.msl" "$out/z1.msl"
+    put "$out/z.msl" z2 forgotten2 turn-8
+    "$tool" hide "$out/z.msl" 2 >/dev/null || fail hide
+    ship "$out/z.msl"
+    put "$out/z1.msl" 'other z2' forgotten2 turn-8
+    "$tool" compact "$out/z1.msl" "$out/z1.msl" --replace >/dev/null || fail compact
+    ship "$out/z1.msl"
+    [ $code = 5 ] && grep -q 'z1.msl: message 2: .*another message' "$out/log" ||
+        fail "a copy: $code $(cat "$out/log")"
+    must_have forgotten2 z1
+    put "$out/z.msl" z3 forgotten2 turn-9
+    ship "$out/z.msl"
+    "$tool" hide "$out/z.msl" 3 >/dev/null || fail hide
+    "$tool" compact "$out/z.msl" "$out/z.msl" --replace >/dev/null || fail compact
+    put "$out/z.msl" z4 forgotten2 turn-9
+    ship "$out/z.msl"
+    [ $code = 5 ] && grep -q 'z.msl: message 4: .*with this key' "$out/log" ||
+        fail "hidden before it was shipped: $code $(cat "$out/log")"
+    must_have forgotten2 z1 z3
+}
+
+# Facts of a location that two logs share: what a log repeats of its own does not undo what
+# the other has set since.
+repeated_facts_are_not_set_again()
+{
+    set_fact() { "$tool" location "$1" shared "$2" >/dev/null || fail location; }
+    put "$out/fa.msl" fa1 shared
+    put "$out/fb.msl" fb1 shared
+    set_fact "$out/fa.msl" '{"title":"a"}'
+    for ((i = 0; i < 300; i++)); do set_fact "$out/fa.msl" "{\"fact $i\":$i}"; done
+    ship "$out/fa.msl"
+    set_fact "$out/fb.msl" '{"title":"b"}'
+    ship "$out/fb.msl"
+    repeats() { "$tool" view "$out/fa.msl" --raw --json | grep -c '"fact 7":7.*"fact 9":9'; }
+    first=$(repeats)
+    for ((i = 0; i < 1000 && $(repeats) == first; i++)); do
+        set_fact "$out/fa.msl" "{\"fact 0\":\"$i $(printf '%0200d' 0)\"}"
+    done
+    [ "$(repeats)" -gt "$first" ] || fail 'no record repeats all facts'
+    ship "$out/fa.msl"
+    [ $code = 0 ] || fail "ship: $code $(cat "$out/log")"
+    "$tool" location "$url" shared >"$out/facts" || fail location
+    grep -q '"title": *"b"' "$out/facts" || fail "title: $(grep -o '"title":[^,}]*' "$out/facts")"
+    n=$("$tool" location "$url" shared | grep -o '"fact ' | wc -l)
+    [ "$n" = 300 ] || fail "$n facts"
+}
+
 # A writer without syncs: what a power loss may take is not shipped.
 only_durable_records_are_shipped()
 {
@@ -483,6 +561,7 @@ a_prefix_keeps_hosts_apart()
 
 for test in ${*:-a_change_reaches_only_its_own_source numbers_used_before_stop_the_shipper \
     a_redacted_message_proves_nothing changes_of_a_copy_stop_the_shipper an_earlier_text_comes_back \
+    a_forgotten_key_is_used_again repeated_facts_are_not_set_again \
     only_durable_records_are_shipped a_server_that_went_back_is_healed \
     a_compacted_log_goes_on the_fleet_goes_on a_name_is_tried_first \
     status_and_metrics_name_what_waits what_is_retired_stays_away \
