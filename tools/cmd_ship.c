@@ -98,10 +98,24 @@ static bool is_of_server(ms_result result)
     return false;
 }
 
-/* Stops this log (and returns FINE), or, with an error of the server, all. */
+/* Returns whether a compaction has replaced the file. The new one has what was not
+ * shipped: the next pass opens it. */
+static bool is_replaced(const shipment *s)
+{
+    ms_log_info now;
+    return s->log.store != NULL && ms_log_stat(s->log.store, &now, NULL) == MS_OK &&
+           now.replaced && access(s->path, F_OK) == 0;
+}
+
+/* Stops this log (and returns FINE), or, with an error of the server, all. What fails
+ * since the file was replaced ends this pass alone. */
 static int halt(shipment *s, const char *what, ms_result result, const ms_error *err)
 {
     char text[1200];
+    if (result == MS_E_CONFLICT && s->checked > 0 && is_replaced(s)) {
+        s->checked = 0;
+        return FINE;
+    }
     if (is_of_server(result)) return complain_of(what, result, err);
     snprintf(text, sizeof text, "%.900s: %.200s", s->path, what);
     int code = s->code;
@@ -188,17 +202,6 @@ static ms_result look_there(shipment *s, const ms_msg *msg, ms_error *err)
     if (result == MS_OK) result = ms_pg_ship_look(s->to, source_of(s), msg, err);
     ms_arena_deinit(&arena);
     return result;
-}
-
-/* Does what ms_pg_ship_free does, about a message of the log. Where that fails, shipping
- * the message again has an error, too. */
-static void free_there(shipment *s, const ms_msg *msg)
-{
-    ms_arena arena = {0};
-    if (record_there(s, msg, &arena, &msg, NULL) == MS_OK) {
-        (void)ms_pg_ship_free(s->to, source_of(s), msg, NULL);
-    }
-    ms_arena_deinit(&arena);
 }
 
 /* Returns whether an amendment has the content of another one of its message, which may
@@ -306,6 +309,27 @@ static bool is_redacted(shipment *s, uint64_t seq)
     const ms_msg *shown;
     return get_shown(s->log.store, seq, NULL, &shown, NULL) == MS_OK &&
            (ms_flags(shown) & MS_FLAG_REDACTED) != 0;
+}
+
+/* Takes the key of a message from an earlier one that a compaction of the log has
+ * forgotten. A copy of the log that was written to has another message with that one's
+ * number, and nothing changes. Where this fails, the next attempt to ship it does, too. */
+static void take_key(shipment *s, const ms_msg *msg)
+{
+    ms_cursor it;
+    ms_arena arena = {0};
+    uint64_t earlier = 0;
+    const ms_msg *there = msg, *same;
+    ms_str name = source_of(s);
+    ms_result result = record_there(s, msg, &arena, &there, NULL);
+    if (result == MS_OK) result = ms_pg_ship_free(s->to, name, there, &earlier, NULL);
+    if (result == MS_OK && earlier > 0 && earlier < ms_seq(msg) &&
+        read_message(s, earlier, &it, &same, NULL) == MS_OK) {
+        if (ms_cursor_close(&it, NULL) == MS_OK && same == NULL) {
+            (void)ms_pg_ship_free(s->to, name, there, &earlier, NULL);
+        }
+    }
+    ms_arena_deinit(&arena);
 }
 
 /* Looks for the newest messages before the position, up to one that the server has, or
@@ -478,7 +502,7 @@ static ms_result ship_one(shipment *s, const ms_envelope *row, const ms_msg *msg
         return MS_OK;
     }
     if (result == MS_E_CONFLICT && s->compacted && row->key.ptr != NULL && msg != NULL) {
-        free_there(s, msg);
+        take_key(s, msg);
         result = ms_pg_ship(s->to, source_of(s), &s->noted, row, 1, &retired, err);
     }
     if (result == MS_E_CONFLICT && s->compacted && (row->flags & changed) != 0 && msg) {

@@ -198,8 +198,8 @@ an_earlier_text_comes_back()
 }
 
 # A message is hidden, and a compaction forgets it and its key. The next message with that
-# key is shipped, and so is what is changed of it. That of a copy is not: its number is that
-# of the hidden message. One whose hiding was compacted before it was shipped stops, by name.
+# key is shipped, and so is what is changed of it. That of a copy is not: its number, or that
+# of another message of the copy, is the hidden message's.
 a_forgotten_key_is_used_again()
 {
     put "$out/y.msl" y1 forgotten
@@ -238,15 +238,51 @@ a_forgotten_key_is_used_again()
     [ $code = 5 ] && grep -q 'z1.msl: message 2: .*another message' "$out/log" ||
         fail "a copy: $code $(cat "$out/log")"
     must_have forgotten2 z1
+    # also where the hide was not shipped, and the message stays
     put "$out/z.msl" z3 forgotten2 turn-9
     ship "$out/z.msl"
     "$tool" hide "$out/z.msl" 3 >/dev/null || fail hide
     "$tool" compact "$out/z.msl" "$out/z.msl" --replace >/dev/null || fail compact
     put "$out/z.msl" z4 forgotten2 turn-9
+    "$tool" amend "$out/z.msl" 4 'z4 amended' >/dev/null || fail amend
     ship "$out/z.msl"
-    [ $code = 5 ] && grep -q 'z.msl: message 4: .*with this key' "$out/log" ||
-        fail "hidden before it was shipped: $code $(cat "$out/log")"
-    must_have forgotten2 z1 z3
+    [ $code = 0 ] || fail "hidden, and not shipped: $code $(cat "$out/log")"
+    must_have forgotten2 z1 z3 'z4 amended'
+    # and where another message has the number
+    put "$out/z2.msl" z1 forgotten3
+    cp "$out/z2.msl" "$out/z3.msl"
+    put "$out/z2.msl" z2 forgotten3 turn-8
+    ship "$out/z2.msl"
+    put "$out/z3.msl" z3 forgotten3 turn-9
+    put "$out/z3.msl" z4 forgotten3 turn-8
+    "$tool" compact "$out/z3.msl" "$out/z3.msl" --replace >/dev/null || fail compact
+    ship "$out/z3.msl"
+    [ $code = 5 ] && grep -q 'z3.msl: message 3: .*with this key' "$out/log" ||
+        fail "another copy: $code $(cat "$out/log")"
+    ship "$out/z2.msl"
+    [ $code = 0 ] || fail "not the copy: $code $(cat "$out/log")"
+}
+
+# A log is compacted while its shipper waits for the server: it goes on with the new file.
+a_compaction_amid_shipping_is_no_conflict()
+{
+    put "$out/q1.msl" q1 amid turn-1
+    ship "$out/q1.msl"
+    put "$out/q2.msl" 'another q1' amid turn-1
+    put "$out/q2.msl" q2 amid
+    sql 'begin; select from msgstore_bucket for update; select pg_sleep(3); commit' &
+    sleep 1
+    "$tool" ship "$out/q2.msl" --to "$url" >"$out/log" 2>&1 &
+    shipper=$!
+    sleep 1
+    "$tool" compact "$out/q2.msl" "$out/q2.msl" --replace >/dev/null || fail compact
+    wait $shipper
+    code=$?
+    [ $code = 5 ] && grep -q 'q2.msl: message 1 is left out' "$out/log" ||
+        fail "ship: $code $(cat "$out/log")"
+    ! grep -q 'stopped$\|a compaction has replaced' "$out/log" || fail "$(cat "$out/log")"
+    must_have amid q1 q2
+    wait
 }
 
 # Facts of a location that two logs share: what a log repeats of its own does not undo what
@@ -561,7 +597,8 @@ a_prefix_keeps_hosts_apart()
 
 for test in ${*:-a_change_reaches_only_its_own_source numbers_used_before_stop_the_shipper \
     a_redacted_message_proves_nothing changes_of_a_copy_stop_the_shipper an_earlier_text_comes_back \
-    a_forgotten_key_is_used_again repeated_facts_are_not_set_again \
+    a_forgotten_key_is_used_again a_compaction_amid_shipping_is_no_conflict \
+    repeated_facts_are_not_set_again \
     only_durable_records_are_shipped a_server_that_went_back_is_healed \
     a_compacted_log_goes_on the_fleet_goes_on a_name_is_tried_first \
     status_and_metrics_name_what_waits what_is_retired_stays_away \

@@ -388,7 +388,8 @@ class Rows:
             if kind != '1' or source != lineage:
                 continue
             raw = bytes.fromhex(key)
-            if raw[:1] == b's' and raw[1:17].hex() == lineage and len(raw) == 25:
+            made = raw[:1] in (b's', b'x') # x: a forgotten message that had a key
+            if made and raw[1:17].hex() == lineage and len(raw) == 25:
                 number = int.from_bytes(raw[17:], self.proof.order)
             else:
                 number = keys.get((location, raw[1:].decode()), (location, raw))
