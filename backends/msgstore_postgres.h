@@ -239,6 +239,12 @@ MS_API ms_result ms_pg_ship_look(ms_store *store, ms_str source, const ms_msg *m
  * that ms_pg_ship stores this one. */
 MS_API ms_result ms_pg_ship_free(ms_store *store, ms_str source, const ms_msg *message,
                                  uint64_t *earlier, ms_error *err);
+/* Reads what the source has set at a location, in the order in which it was stored: a
+ * text of facts for each record. (*texts)[*n] is in the arena. Damaged records are left
+ * out. */
+MS_API ms_result ms_pg_ship_facts(ms_store *store, ms_str source, ms_str location,
+                                  ms_arena *arena, ms_str **texts, size_t *n,
+                                  ms_error *err);
 /* Notes a position, if the one that is noted has the numbers of `from`. MS_E_CONFLICT: it
  * has others. Another shipper was here, or the server went back to an earlier state:
  * ms_pg_ship_begin again. */
@@ -3484,6 +3490,36 @@ MS_API ms_result ms_pg_ship_free(ms_store *store, ms_str source, const ms_msg *m
     ms__pg_say_number(&q, " where kind = 1 and seq = ", seq);
     ms__pg_say_bucket(&q, location);
     return ms__pg_ask(s, s->owner[ms_pg_bucket(location)], &q, NULL, err);
+}
+
+MS_API ms_result ms_pg_ship_facts(ms_store *store, ms_str source, ms_str location,
+                                  ms_arena *arena, ms_str **texts, size_t *n,
+                                  ms_error *err)
+{
+    ms__pg_stmt q;
+    PGresult *r;
+    ms_result code = MS_OK;
+    *n = 0;
+    MS__PG_TRY(ms__pg_ship_check(store, source, err));
+    ms__pg *s = ms__pg_of(store);
+    ms__pg_start(&q, NULL);
+    ms__pg_say(&q, "select body from msgstore_record where kind = 6");
+    ms__pg_say_bucket(&q, location);
+    ms__pg_say_param(&q, " and source = ", "bytea");
+    ms__pg_bytea(&q, source);
+    ms__pg_say(&q, " order by place");
+    MS__PG_TRY(ms__pg_ask(s, s->owner[ms_pg_bucket(location)], &q, &r, err));
+    size_t rows = (size_t)PQntuples(r);
+    *texts = (ms_str *)ms_arena_alloc(arena, (rows + 1) * sizeof **texts);
+    if (!*texts) code = ms__pg_no_memory(err);
+    for (size_t i = 0; i < rows && code == MS_OK; i++) {
+        const ms_msg *msg;
+        code = ms__pg_record(r, (int)i, 0, 0, arena, &msg, err);
+        if (code == MS_OK) (*texts)[(*n)++] = ms_content(msg).text;
+        if (code == MS_E_DAMAGED) code = MS_OK;
+    }
+    PQclear(r);
+    return code;
 }
 
 /* Sets *over to the place of the version of a message that views show, or to 0: it is

@@ -132,6 +132,14 @@ a_redacted_message_proves_nothing()
     ship "$out/w.msl"
     [ $code = 0 ] || fail "ship: $(cat "$out/log")"
     must_have redacted w1 w2 '[redacted]' w4
+    # also one that was changed, shipped, and then redacted and hidden
+    "$tool" amend "$out/w.msl" 4 'w4 amended' >/dev/null || fail amend
+    ship "$out/w.msl"
+    "$tool" redact --raw --apply "$out/w.msl" 4 >/dev/null || fail redact
+    "$tool" hide "$out/w.msl" 4 >/dev/null || fail hide
+    ship "$out/w.msl"
+    [ $code = 0 ] || fail "redacted and hidden: $(cat "$out/log")"
+    must_have redacted w1 w2 '[redacted]'
 }
 
 # Two copies of a log are changed, and have no new messages: the one that ships later stops,
@@ -218,6 +226,7 @@ a_forgotten_key_is_used_again()
     ship "$out/y.msl"
     [ $code = 0 ] || fail "ship a change: $code $(cat "$out/log")"
     must_have forgotten y1 'y3 amended'
+    put "$out/y1.msl" y4 forgotten
     ship "$out/y1.msl"
     [ $code = 5 ] && grep -q 'y1.msl: message 2: .*with this key' "$out/log" ||
         fail "the log before it: $code $(cat "$out/log")"
@@ -309,6 +318,52 @@ repeated_facts_are_not_set_again()
     grep -q '"title": *"b"' "$out/facts" || fail "title: $(grep -o '"title":[^,}]*' "$out/facts")"
     n=$("$tool" location "$url" shared | grep -o '"fact ' | wc -l)
     [ "$n" = 300 ] || fail "$n facts"
+}
+
+# A compaction leaves one record of all facts of a location. Shipped is what has changed
+# since: also what was removed, and nothing that another log has set.
+facts_of_a_compacted_log_are_compared()
+{
+    set_fact() { "$tool" location "$1" both "$2" >/dev/null || fail location; }
+    facts_are()
+    {
+        "$tool" location "$url" both | python3 -c 'import json, sys
+sys.exit(json.load(sys.stdin) != json.loads(sys.argv[1]))' "$1" ||
+            fail "facts: $("$tool" location "$url" both), wanted: $1"
+    }
+    put "$out/fc.msl" fc1 both
+    put "$out/fd.msl" fd1 both
+    set_fact "$out/fc.msl" '{"title":"c","x":1,"y":2}'
+    cp "$out/fc.msl" "$out/fe.msl"
+    ship "$out/fc.msl"
+    set_fact "$out/fd.msl" '{"title":"d","y":3}'
+    ship "$out/fd.msl"
+    set_fact "$out/fc.msl" '{"y":null,"z":4,"a \u00e4\"":[1, 2]}'
+    "$tool" compact "$out/fc.msl" "$out/fc.msl" --replace >/dev/null || fail compact
+    set_fact "$out/fc.msl" '{"w":5}'
+    ship "$out/fc.msl"
+    [ $code = 0 ] || fail "ship: $code $(cat "$out/log")"
+    facts_are '{"title":"d","x":1,"z":4,"a \u00e4\"":[1,2],"w":5}'
+    rows() { sql "select count(*) from msgstore_record where kind = 6 and location = 'both'"; }
+    n=$(rows)
+    set_fact "$out/fd.msl" '{"z":null}'
+    ship "$out/fd.msl"
+    "$tool" compact "$out/fc.msl" "$out/fc.msl" --replace >/dev/null || fail compact
+    ship "$out/fc.msl"
+    [ "$(rows)" = $((n + 1)) ] || fail "records: $(rows)"
+    sql 'delete from msgstore_source'
+    ship "$out/fc.msl"
+    [ $code = 0 ] || fail "ship from the beginning: $code $(cat "$out/log")"
+    facts_are '{"title":"d","x":1,"a \u00e4\"":[1,2],"w":5}'
+    # an older copy has removed nothing
+    put "$out/fc.msl" fc2 both
+    ship "$out/fc.msl"
+    [ $code = 0 ] || fail "ship: $code $(cat "$out/log")"
+    "$tool" compact "$out/fe.msl" "$out/fe.msl" --replace >/dev/null || fail compact
+    ship "$out/fe.msl"
+    [ $code = 5 ] && grep -q 'fe.msl: message 2: .*an older copy' "$out/log" ||
+        fail "an older copy: $code $(cat "$out/log")"
+    facts_are '{"title":"d","x":1,"a \u00e4\"":[1,2],"w":5}'
 }
 
 # A writer without syncs: what a power loss may take is not shipped.
@@ -598,7 +653,7 @@ a_prefix_keeps_hosts_apart()
 for test in ${*:-a_change_reaches_only_its_own_source numbers_used_before_stop_the_shipper \
     a_redacted_message_proves_nothing changes_of_a_copy_stop_the_shipper an_earlier_text_comes_back \
     a_forgotten_key_is_used_again a_compaction_amid_shipping_is_no_conflict \
-    repeated_facts_are_not_set_again \
+    repeated_facts_are_not_set_again facts_of_a_compacted_log_are_compared \
     only_durable_records_are_shipped a_server_that_went_back_is_healed \
     a_compacted_log_goes_on the_fleet_goes_on a_name_is_tried_first \
     status_and_metrics_name_what_waits what_is_retired_stays_away \

@@ -21,8 +21,8 @@ of a log, a key of two hosts). All else is a silent difference: it fails, and pr
 faults and the first message that differs.
 
 Not compared, since a log that was compacted does not have it any more: messages that were
-hidden before the compaction, and had not been shipped since (docs/fleet.md); and facts
-that were removed then (backends/README.md).
+hidden before the compaction, and had not been shipped since (docs/fleet.md); and the
+facts of a location that had none any more then (backends/README.md).
 """
 import argparse
 import collections
@@ -625,7 +625,7 @@ class Proof:
         for place in {m['location'] for m in raw if m['kind'] == 'location'}:
             here, got = (json.loads(run(self.tool, 'location', where, place).stdout)
                          for where in (host.log, self.direct()))
-            if host.compacted and here.items() <= got.items():
+            if host.compacted and here == {}: # a compaction leaves no record of that
                 self.excused += here != got
             elif here != got:
                 raise Difference('%s: facts of %s: %s | %s' %
