@@ -242,6 +242,24 @@ static MS__NOINLINE ms_result ms__answer_batch(ms_answer_stream *a, const ms_env
     return MS_OK;
 }
 
+/* Returns the message that has the note of usage: the last one of the answer, else the
+ * newest of the location; 0: none. */
+static MS__NOINLINE uint64_t ms__answer_noted(const ms_answer_stream *a)
+{
+    ms_query q;
+    ms_cursor it;
+    const ms_msg *msg;
+    uint64_t seq = a->out.last_seq;
+    if (seq != 0) return seq;
+    memset(&q, 0, sizeof q);
+    q.location = a->desc.location;
+    q.limit = 1;
+    if (ms_query_open(a->desc.store, &q, &it, NULL) != MS_OK) return 0;
+    if ((msg = ms_next(&it)) != NULL) seq = ms_seq(msg);
+    (void)ms_cursor_close(&it, NULL);
+    return seq;
+}
+
 /* Appends the note of usage. */
 static ms_result ms__answer_note(ms_answer_stream *a, ms_error *err)
 {
@@ -254,8 +272,10 @@ static ms_result ms__answer_note(ms_answer_stream *a, ms_error *err)
     u->cached_tokens = n[MS__CACHED];
     u->reasoning_tokens = n[MS__THOUGHT];
     if (n[MS__NS] <= INT64_MAX) u->duration_ns = (int64_t)n[MS__NS];
-    if (a->out.last_seq == 0 || (u->input_tokens | u->output_tokens) == 0) return MS_OK;
-    ms_result code = ms_note_usage(a->desc.store, a->out.last_seq, u, err);
+    if ((u->input_tokens | u->output_tokens) == 0) return MS_OK;
+    uint64_t seq = ms__answer_noted(a);
+    if (seq == 0) return MS_OK;
+    ms_result code = ms_note_usage(a->desc.store, seq, u, err);
     return code == MS_E_UNSUPPORTED ? MS_OK : code;
 }
 

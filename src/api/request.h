@@ -296,7 +296,8 @@ typedef struct ms_answered {
     uint64_t first_seq, last_seq; /* 0: no message */
     size_t messages;
     size_t calls;              /* of these messages; 0: no call to run */
-    ms_usage usage;            /* also stored as a note of the last message */
+    ms_usage usage;            /* also stored as a note of the last message; without one
+                                  of the newest message of the location, if it has one */
     char stop[32];             /* the provider's reason to stop, such as "length" */
 } ms_answered;
 

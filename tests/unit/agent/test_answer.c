@@ -1346,6 +1346,34 @@ TEST(usage_is_noted_when_its_sum_is_too_large)
     assert_int_equal(stat.changes, 1);
 }
 
+/* A model that has thought up to its limit has written nothing: its tokens are noted at
+ * the newest message of the location, and are lost only where there is none. */
+TEST(usage_of_an_answer_without_messages_is_noted)
+{
+    static const char empty[] =
+        "{\"choices\":[{\"message\":{\"content\":null},\"finish_reason\":\"length\"}],"
+        "\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":40}}";
+    ms_request_desc desc = desc_of("openai");
+    ms_envelope ask = ms_user_message(ms_text("?")), other = ms_user_message(ms_text("!"));
+    ms_query query = query_of(no_str(), 0);
+    ms_answered out;
+    ms_cursor it;
+    uint64_t seq, about = 0;
+    assert_int_equal(ms_answer(&desc, ms_str_of(empty), &out, NULL), MS_OK);
+    assert_int_equal(out.usage.output_tokens, 40);
+    assert_int_equal(spent(), 0);
+    assert_int_equal(ms_append(store, desc.location, &ask, NULL, NULL), MS_OK);
+    assert_int_equal(ms_append(store, desc.location, &ask, &seq, NULL), MS_OK);
+    assert_int_equal(ms_append(store, MS_STR("elsewhere"), &other, NULL, NULL), MS_OK);
+    assert_int_equal(ms_answer(&desc, ms_str_of(empty), &out, NULL), MS_OK);
+    assert_int_equal(out.messages, 0);
+    assert_int_equal(out.last_seq, 0);
+    assert_int_equal(spent(), 9040);
+    query.raw = MS_RAW_NOTES;
+    EACH (note, store, &query, &it) about = ms_seq(note);
+    assert_int_equal(about, seq);
+}
+
 /* Bytes that are flipped, left out or repeated: some code, and a store that is whole. */
 TEST(answer_is_a_code_when_its_bytes_are_wrong)
 {
