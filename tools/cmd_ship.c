@@ -742,9 +742,9 @@ static ms_result facts_that_differ(fact *items, ms_arena *arena, bool *any, ms_s
     return result == MS_OK ? result : ms_error_set(err, result, "out of memory");
 }
 
-/* Sets facts that a compaction has left: all that the location had then. Shipped are those
- * that the source has not set on the server, and as null those that it has set, and the
- * log has no more. Others may have set the rest since. */
+/* Sets facts that a compaction has left: all that the location had then. Shipped are
+ * those that the source has not set on the server, and as null those that it has set, and
+ * the log has no more. Others may have set the rest since. */
 static ms_result facts_there(shipment *s, const ms_msg *facts, uint64_t *retired,
                              ms_error *err)
 {
@@ -788,7 +788,7 @@ static int ship_change(shipment *s, const ms_msg *change)
         ms_json_member(ms_content(change).text, MS_STR("last"), &value)) {
         ms_json_u64(value, &last);
     }
-    bool repeats = ms_repeats_facts(change); /* left out: others may have set facts since */
+    bool repeats = ms_repeats_facts(change); /* left out: others may have set facts */
     if (ms_kind_of(change) == MS_KIND_LOCATION && !repeats) {
         uint64_t retired = 0;
         ms_result result = s->compacted && is_first(s, change)

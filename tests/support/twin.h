@@ -1038,7 +1038,7 @@ static inline void twin_must_equal_raw(twin *t, ms_store *store, uint64_t *chang
     while ((msg = ms_next(&it)) != NULL) {
         ms_kind kind = ms_kind_of(msg);
         *changes += kind != MS_KIND_MESSAGE;
-        facts += kind == MS_KIND_LOCATION;
+        facts += kind == MS_KIND_LOCATION && !ms_repeats_facts(msg);
         if (kind == MS_KIND_LOCATION || kind == MS_KIND_PART) continue;
         if (i == t->records.count) fail_msg("raw: a record too much, kind %d", (int)kind);
         twin_msg *want = t->records.items[i++];
