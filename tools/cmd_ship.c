@@ -597,6 +597,14 @@ static bool is_rest(const ms_msg *change)
     return erased;
 }
 
+/* Moves the position after a change. */
+static int note_change(shipment *s, const ms_msg *change)
+{
+    s->at.mark = mark_after(&s->at, s->at.mark, change);
+    s->at.changes++;
+    return s->at.changes % 100 == 0 ? note_position(s) : FINE;
+}
+
 static int ship_change(shipment *s, const ms_msg *change)
 {
     ms_error err;
@@ -608,10 +616,8 @@ static int ship_change(shipment *s, const ms_msg *change)
         ms_json_member(ms_content(change).text, MS_STR("last"), &value)) {
         ms_json_u64(value, &last);
     }
-    if (ms_repeats_facts(change)) {
-        s->at.changes++; /* on a server they would undo what another log has set since */
-        return s->at.changes % 100 == 0 ? note_position(s) : FINE;
-    }
+    if (ms_repeats_facts(change)) /* would undo what another log has set since */
+        return note_change(s, change);
     if (ms_kind_of(change) == MS_KIND_LOCATION) {
         uint64_t retired = 0;
         ms_result result = change_there(s, change, NULL, &retired, &err);
@@ -623,9 +629,7 @@ static int ship_change(shipment *s, const ms_msg *change)
     }
     if (code != FINE || s->halted || s->checked == 0) return code;
     s->changes++;
-    s->at.mark = mark_after(&s->at, s->at.mark, change);
-    s->at.changes++;
-    return s->at.changes % 100 == 0 ? note_position(s) : FINE;
+    return note_change(s, change);
 }
 
 /* Returns whether a record may still be lost by a power loss. Of the changes after the

@@ -190,6 +190,10 @@ control what_a_redaction_keeps_is_compared 'fleet changes_of_a_copy_stop_the_shi
 control changes_at_the_position_are_marked 'fleet changes_of_a_copy_stop_the_shipper' \
     tools/cmd_ship.c '    s->at.mark = mark_after(&s->at, s->at.mark, change);
 ' ''
+control repeated_facts_are_marked 'fleet repeated_facts_are_left_out' tools/cmd_ship.c \
+    '        return note_change(s, change);' '        return s->at.changes++, FINE;'
+control repeated_facts_are_not_shipped 'fleet repeated_facts_are_left_out' tools/cmd_ship.c \
+    'if (ms_repeats_facts(change)) /*' 'if (first == 1 && ms_repeats_facts(change)) /*'
 control rows_come_after_the_position 'a_position_moves*' $store \
     'if (here) return MS_OK;' 'if (r) return MS_OK;'
 control rounds_find_content_that_is_not_compared 'rounds 20260101' $store \
