@@ -1,9 +1,9 @@
 
 /* ==== [fail] errors ==================================================================
  * ms__fail makes every error, with a formatter of its own instead of stdio: %s is a C
- * string (a path of more than 100 bytes without its beginning, so that the reason fits),
- * %v a view given as pointer and length (shortened, with control characters shown as
- * '?'), %u a uint64_t. Text that does not fit is truncated.
+ * string (a path of more than 100 bytes without its beginning, if more follows: so that
+ * the reason fits), %v a view given as pointer and length (shortened, with control
+ * characters shown as '?'), %u a uint64_t. Text that does not fit is truncated.
  * ================================================================================== */
 
 #include <stdarg.h>
@@ -84,7 +84,7 @@ static void ms__line_format(ms__line *l, const char *format, va_list args)
             const char *s = va_arg(args, const char *);
 #ifndef MSGSTORE_NO_LOG /* without it no text has a path */
             size_t n = strlen(s);
-            if (n > 100) {
+            if (n > 100 && p[1]) {
                 ms__line_add(l, "...", 3);
                 s += n - 97;
                 while (((unsigned char)*s & 0xC0) == 0x80) s++;
