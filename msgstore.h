@@ -4620,9 +4620,9 @@ MS_API ms_result ms_iso_read(ms_str text, int64_t *ns)
 
 /* ==== [fail] errors ==================================================================
  * ms__fail makes every error, with a formatter of its own instead of stdio: %s is a C
- * string (a path of more than 100 bytes without its beginning, so that the reason fits),
- * %v a view given as pointer and length (shortened, with control characters shown as
- * '?'), %u a uint64_t. Text that does not fit is truncated.
+ * string (a path of more than 100 bytes without its beginning, if more follows: so that
+ * the reason fits), %v a view given as pointer and length (shortened, with control
+ * characters shown as '?'), %u a uint64_t. Text that does not fit is truncated.
  * ================================================================================== */
 
 #include <stdarg.h>
@@ -4703,7 +4703,7 @@ static void ms__line_format(ms__line *l, const char *format, va_list args)
             const char *s = va_arg(args, const char *);
 #ifndef MSGSTORE_NO_LOG /* without it no text has a path */
             size_t n = strlen(s);
-            if (n > 100) {
+            if (n > 100 && p[1]) {
                 ms__line_add(l, "...", 3);
                 s += n - 97;
                 while (((unsigned char)*s & 0xC0) == 0x80) s++;
@@ -9277,10 +9277,13 @@ static MS__NOINLINE ms_result ms__copy_since(ms__copying *c, const ms_msg *msg,
     ms_kind kind = ms_kind_of(msg);
     bool message = kind == MS_KIND_MESSAGE;
     bool kept = message ? ms__keeps(c, msg) : ms__kept_find(c, m.location, &k);
+    /* the copy would have it as a change */
+    bool repeats = !MS__SMALL && ms__facts_left(ms__bytes(msg)) == MS__FACTS_ALL;
     /* The damaged record may have been the last one of its batch. */
     if (c->it->damaged != c->met) MS__TRY(ms__copy_batch(c, err));
     c->met = c->it->damaged;
     if (message) c->last = m.seq;
+    if (repeats) return MS_OK; /* a batch of its own */
     if (kept) {
         ms_envelope *batch = (ms_envelope *)ms__list_room(c->arena, c->batch, c->n_batch,
                                                           &c->cap_batch, sizeof m);
