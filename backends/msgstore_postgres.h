@@ -233,6 +233,18 @@ MS_API ms_result ms_pg_ship_change(ms_store *store, ms_str source,
  * falls under a rule of ms_pg_retire. */
 MS_API ms_result ms_pg_ship_look(ms_store *store, ms_str source, const ms_msg *message,
                                  ms_error *err);
+/* For a message of a compacted log, whose key an earlier message has here that the
+ * compaction has forgotten. *earlier 0: sets it to the number of that one in the source;
+ * 0 if it is not known, or of another source. Else takes the key from that message, so
+ * that ms_pg_ship stores this one. */
+MS_API ms_result ms_pg_ship_free(ms_store *store, ms_str source, const ms_msg *message,
+                                 uint64_t *earlier, ms_error *err);
+/* Reads what the source has set at a location, in the order in which it was stored: a
+ * text of facts for each record. (*texts)[*n] is in the arena. Damaged records are left
+ * out. */
+MS_API ms_result ms_pg_ship_facts(ms_store *store, ms_str source, ms_str location,
+                                  ms_arena *arena, ms_str **texts, size_t *n,
+                                  ms_error *err);
 /* Notes a position, if the one that is noted has the numbers of `from`. MS_E_CONFLICT: it
  * has others. Another shipper was here, or the server went back to an earlier state:
  * ms_pg_ship_begin again. */
@@ -2358,7 +2370,9 @@ static void ms__pg_push_row(ms__pg_array *a, const ms__pg_row *row, size_t i)
                      ms__pg_signed(row->seq));
     ms__pg_push_some(&a[3], row->place != 0, (int64_t)row->place);
     ms__pg_push_some(&a[4], row->has_time, row->time);
-    ms__pg_push_some(&a[5], row->kind == MS_KIND_HIDE, ms__pg_signed(row->upto));
+    bool numbered = row->kind == MS_KIND_MESSAGE && row->number && row->key.ptr[0] == 'k';
+    ms__pg_push_some(&a[5], row->kind == MS_KIND_HIDE || numbered,
+                     ms__pg_signed(numbered ? row->number : row->upto));
     ms__pg_push_number(&a[6], row->kind);
     ms__pg_push_number(&a[7], message ? (int64_t)row->m->type : 0);
     ms__pg_push(&a[8], row->location);
@@ -2598,6 +2612,9 @@ static ms_result ms__pg_found_shipped(ms__pg_batch *b, const PGresult *r, int at
                               (open && shown && ms__pg_same(shown, row->msg)))
         return MS_OK;
     if (!own) return ms__pg_reused(b, i, err);
+    if (row->key.ptr[0] == 'k')
+        return ms__pg_fail_at(b, err, MS_E_CONFLICT, i, "key",
+                              "the source has shipped another message with this key");
     return ms__pg_fail_at(b, err, MS_E_CONFLICT, i, "seq",
                           "the source has shipped another message with this number");
 }
@@ -3387,7 +3404,10 @@ static ms_result ms__pg_ship_find(ms__pg *s, ms_str source, const ms_msg *messag
     ms__pg_start(&q, NULL);
     ms__pg_say(&q, "select 0::bigint, r.seq, r.place, r.kind, r.body, r.source,"
                    " (select a.body from msgstore_record a where a.bucket = $2::int and"
-                   " a.seq = r.seq and a.kind = 3 order by a.place desc limit 1)");
+                   " a.seq = r.seq and a.kind = 3 order by a.place desc limit 1),"
+                   " r.upto, (select a.key from msgstore_record a where"
+                   " a.bucket = $2::int and a.seq = r.seq and a.kind in (3, 4, 5, 10)"
+                   " and a.source = r.source limit 1)");
     ms__pg_say_param(&q, " from msgstore_record r where key = ", "bytea"); /* $1 */
     ms__pg_bytea(&q, ms_str_n((const char *)key, 1 + name.len + (own.ptr ? 0u : 8u)));
     ms__pg_say_bucket(&q, location);
@@ -3459,6 +3479,76 @@ MS_API ms_result ms_pg_ship_look(ms_store *store, ms_str source, const ms_msg *m
     ms_result code = ms__pg_ship_find(s, source, message, &r, err);
     if (code != MS_OK) return ms__pg_ship_absent(s, message, code, &under, err);
     code = ms__pg_ship_compare(s, source, message, r, true, err);
+    PQclear(r);
+    return code;
+}
+
+/* Returns the number in the source of a row that ms__pg_ship_find has found; 0: it is not
+ * known. A client of 0.2.0 did not enter it; then the key of a change has it. */
+static uint64_t ms__pg_ship_number(const PGresult *r, ms_str source)
+{
+    ms_str key = ms__pg_str(r, 0, 8);
+    if (!ms_str_equal(ms__pg_str(r, 0, 5), source)) return 0;
+    if (!PQgetisnull(r, 0, 7)) return (uint64_t)ms__pg_int(r, 0, 7);
+    if (key.len < source.len + 9 || key.ptr[0] != 's') return 0;
+    return (uint64_t)ms__pg_read(key.ptr + 1 + source.len, 8);
+}
+
+MS_API ms_result ms_pg_ship_free(ms_store *store, ms_str source, const ms_msg *message,
+                                 uint64_t *earlier, ms_error *err)
+{
+    ms__pg_stmt q;
+    PGresult *r;
+    unsigned char key[73];
+    MS__PG_TRY(ms__pg_ship_check(store, source, err));
+    ms__pg *s = ms__pg_of(store);
+    ms_str location = ms_get(message, MS_F_LOCATION).text;
+    MS__PG_TRY(ms__pg_ship_find(s, source, message, &r, err));
+    uint64_t number = ms__pg_ship_number(r, source);
+    int64_t seq = ms__pg_int(r, 0, 1);
+    PQclear(r);
+    if (*earlier == 0) {
+        *earlier = number;
+        return MS_OK;
+    }
+    if (*earlier != number) return ms_error_set(err, MS_E_CONFLICT, "it has no such key");
+    key[0] = 'x';
+    memcpy(key + 1, source.ptr, source.len);
+    ms__pg_put(key + 1 + source.len, number, 8);
+    ms__pg_start(&q, NULL);
+    ms__pg_say_param(&q, "update msgstore_record set key = ", "bytea");
+    ms__pg_bytea(&q, ms_str_n((const char *)key, source.len + 9));
+    ms__pg_say_number(&q, " where kind = 1 and seq = ", seq);
+    ms__pg_say_bucket(&q, location);
+    return ms__pg_ask(s, s->owner[ms_pg_bucket(location)], &q, NULL, err);
+}
+
+MS_API ms_result ms_pg_ship_facts(ms_store *store, ms_str source, ms_str location,
+                                  ms_arena *arena, ms_str **texts, size_t *n,
+                                  ms_error *err)
+{
+    ms__pg_stmt q;
+    PGresult *r;
+    ms_result code = MS_OK;
+    *n = 0;
+    MS__PG_TRY(ms__pg_ship_check(store, source, err));
+    ms__pg *s = ms__pg_of(store);
+    ms__pg_start(&q, NULL);
+    ms__pg_say(&q, "select body from msgstore_record where kind = 6");
+    ms__pg_say_bucket(&q, location);
+    ms__pg_say_param(&q, " and source = ", "bytea");
+    ms__pg_bytea(&q, source);
+    ms__pg_say(&q, " order by place");
+    MS__PG_TRY(ms__pg_ask(s, s->owner[ms_pg_bucket(location)], &q, &r, err));
+    size_t rows = (size_t)PQntuples(r);
+    *texts = (ms_str *)ms_arena_alloc(arena, (rows + 1) * sizeof **texts);
+    if (!*texts) code = ms__pg_no_memory(err);
+    for (size_t i = 0; i < rows && code == MS_OK; i++) {
+        const ms_msg *msg;
+        code = ms__pg_record(r, (int)i, 0, 0, arena, &msg, err);
+        if (code == MS_OK) (*texts)[(*n)++] = ms_content(msg).text;
+        if (code == MS_E_DAMAGED) code = MS_OK;
+    }
     PQclear(r);
     return code;
 }

@@ -98,10 +98,24 @@ static bool is_of_server(ms_result result)
     return false;
 }
 
-/* Stops this log (and returns FINE), or, with an error of the server, all. */
+/* Returns whether a compaction has replaced the file. The new one has what was not
+ * shipped: the next pass opens it. */
+static bool is_replaced(const shipment *s)
+{
+    ms_log_info now;
+    return s->log.store != NULL && ms_log_stat(s->log.store, &now, NULL) == MS_OK &&
+           now.replaced && access(s->path, F_OK) == 0;
+}
+
+/* Stops this log (and returns FINE), or, with an error of the server, all. What fails
+ * since the file was replaced ends this pass alone. */
 static int halt(shipment *s, const char *what, ms_result result, const ms_error *err)
 {
     char text[1200];
+    if (result == MS_E_CONFLICT && s->checked > 0 && is_replaced(s)) {
+        s->checked = 0;
+        return FINE;
+    }
     if (is_of_server(result)) return complain_of(what, result, err);
     snprintf(text, sizeof text, "%.900s: %.200s", s->path, what);
     int code = s->code;
@@ -297,6 +311,36 @@ static bool is_redacted(shipment *s, uint64_t seq)
            (ms_flags(shown) & MS_FLAG_REDACTED) != 0;
 }
 
+/* Takes the key of a message from an earlier one that a compaction of the log has
+ * forgotten. A copy of the log that was written to has another message with that one's
+ * number, and nothing changes. Where this fails, the next attempt to ship it does. */
+static void take_key(shipment *s, const ms_msg *msg)
+{
+    ms_cursor it;
+    ms_arena arena = {0};
+    uint64_t earlier = 0;
+    const ms_msg *there = msg, *same;
+    ms_str name = source_of(s);
+    ms_result result = record_there(s, msg, &arena, &there, NULL);
+    if (result == MS_OK) result = ms_pg_ship_free(s->to, name, there, &earlier, NULL);
+    if (result == MS_OK && earlier > 0 && earlier < ms_seq(msg) &&
+        read_message(s, earlier, &it, &same, NULL) == MS_OK) {
+        if (ms_cursor_close(&it, NULL) == MS_OK && same == NULL) {
+            (void)ms_pg_ship_free(s->to, name, there, &earlier, NULL);
+        }
+    }
+    ms_arena_deinit(&arena);
+}
+
+/* Returns whether records of a message may have been erased: it is redacted, or hidden,
+ * when a redaction leaves no record. */
+static bool may_be_erased(shipment *s, uint64_t seq)
+{
+    const ms_msg *shown;
+    return get_shown(s->log.store, seq, NULL, &shown, NULL) != MS_OK ||
+           (ms_flags(shown) & MS_FLAG_REDACTED) != 0;
+}
+
 /* Looks for the newest messages before the position, up to one that the server has, or
  * has another one for. A redacted one has nothing that another message with its number
  * would not have, too; one that was left out is not there. */
@@ -329,8 +373,8 @@ static ms_result look_before(shipment *s, ms_error *err)
 
 /* Reads the changes up to the position and sets *mark to its mark, which was that of its
  * message. *same: it is the noted one. MS_E_CONFLICT: there are fewer, or their mark is
- * another one. Where a message was redacted since, only what a redaction keeps is
- * compared. */
+ * another one. Where a message may have been redacted since, only what a redaction keeps
+ * is compared. */
 static ms_result check_changes(shipment *s, uint64_t *mark, bool *same, ms_error *err)
 {
     ms_cursor it;
@@ -338,7 +382,7 @@ static ms_result check_changes(shipment *s, uint64_t *mark, bool *same, ms_error
     const ms_msg *msg;
     ms_pg_position at = s->at;
     uint64_t alone = *mark;   /* what version 0.2.0 has noted */
-    bool redacted = at.message > 0 && is_redacted(s, at.message);
+    bool erased = at.message > 0 && may_be_erased(s, at.message);
     at.changes = 0;
     q.raw = MS_RAW_ALL;
     q.after_seq = at.message;
@@ -349,16 +393,32 @@ static ms_result check_changes(shipment *s, uint64_t *mark, bool *same, ms_error
     while (at.changes < s->at.changes && (msg = ms_next(&it)) != NULL &&
            ms_kind_of(msg) != MS_KIND_MESSAGE) {
         *mark = mark_after(&at, *mark, msg);
-        redacted = redacted || (ms_seq(msg) != 0 && is_redacted(s, ms_seq(msg)));
+        erased = erased || (ms_seq(msg) != 0 && may_be_erased(s, ms_seq(msg)));
         at.changes++;
     }
     if (ms_cursor_close(&it, NULL) != MS_OK) return MS_OK; /* the pass reports damage */
     *same = *mark == at.mark || alone == at.mark;
-    bool kept = at.mark == 0 || (redacted && (uint32_t)*mark == (uint32_t)at.mark);
+    bool kept = at.mark == 0 || (erased && (uint32_t)*mark == (uint32_t)at.mark);
     if (at.changes == s->at.changes && (*same || kept)) return MS_OK;
     return ms_error_set(err, MS_E_CONFLICT, "the server has other changes after it: the "
                         "log was restored from an older copy, or is one of two copies "
                         "that were written to; nothing more of it is shipped");
+}
+
+/* Checks that the log has given all numbers that were shipped. */
+static int check_end(shipment *s)
+{
+    ms_error err;
+    ms_stat stat;
+    char what[80];
+    ms_result result = ms_store_stat(s->log.store, &stat, &err);
+    if (result == MS_OK && stat.last_seq < s->at.message &&
+        stat.given_seq < s->at.message) {
+        result = ms_error_set(&err, MS_E_CONFLICT, "it was shipped, and the log ends "
+                              "before it: this is an older copy of the log");
+    }
+    snprintf(what, sizeof what, "message %" PRIu64, s->at.message);
+    return result == MS_OK ? FINE : halt(s, what, result, &err);
 }
 
 /* Checks that the message at the position, and the changes after it, are those that were
@@ -368,7 +428,6 @@ static int check_position(shipment *s)
 {
     ms_cursor it;
     ms_error err;
-    ms_stat stat;
     const ms_msg *msg = NULL;
     char what[80];
     uint64_t mark = 0;
@@ -376,13 +435,9 @@ static int check_position(shipment *s)
     ms_error other;
     ms_result changes;
     snprintf(what, sizeof what, "message %" PRIu64, s->at.message);
-    ms_result result = ms_store_stat(s->log.store, &stat, &err);
-    if (result == MS_OK && stat.last_seq < s->at.message &&
-        stat.given_seq < s->at.message) {
-        result = ms_error_set(&err, MS_E_CONFLICT, "it was shipped, and the log ends "
-                              "before it: this is an older copy of the log");
-    }
-    if (result != MS_OK) return halt(s, what, result, &err);
+    ms_result result = MS_OK;
+    int code = check_end(s);
+    if (code != FINE || s->halted) return code;
     if (s->at.message > 0) {
         result = read_message(s, s->at.message, &it, &msg, &err);
         if (result != MS_OK) return halt(s, what, result, &err);
@@ -422,6 +477,7 @@ static int find_position(shipment *s, double every)
     if (s->checked > 0 && clock_seconds() - s->checked < every) return FINE;
     ms_result result = ms_pg_ship_begin(s->to, source_of(s), &now, &err);
     if (result != MS_OK) return halt(s, "reading the position", result, &err);
+    int code;
     bool same = s->checked > 0 && now.message == s->noted.message &&
                 now.changes == s->noted.changes;
     s->checked = clock_seconds();
@@ -435,6 +491,8 @@ static int find_position(shipment *s, double every)
         s->compacted = memcmp(s->info.lineage, s->info.id, sizeof now.file) != 0;
         return check_position(s);
     }
+    code = check_end(s);
+    if (code != FINE || s->halted) return code;
     s->compacted = true; /* its changes were applied: all of it is compared */
     s->at.message = s->at.changes = s->at.retired = s->at.mark = 0;
     return FINE;
@@ -465,6 +523,10 @@ static ms_result ship_one(shipment *s, const ms_envelope *row, const ms_msg *msg
                                           "message");
         s->messages--;
         return MS_OK;
+    }
+    if (result == MS_E_CONFLICT && s->compacted && row->key.ptr != NULL && msg != NULL) {
+        take_key(s, msg);
+        result = ms_pg_ship(s->to, source_of(s), &s->noted, row, 1, &retired, err);
     }
     if (result == MS_E_CONFLICT && s->compacted && (row->flags & changed) != 0 && msg) {
         result = change_there(s, msg, msg, &retired, err);
@@ -597,12 +659,122 @@ static bool is_rest(const ms_msg *change)
     return erased;
 }
 
-/* Moves the position after a change. */
-static int note_change(shipment *s, const ms_msg *change)
+/* Returns whether the log has no older facts of the location. */
+static bool is_first(shipment *s, const ms_msg *facts)
 {
-    s->at.mark = mark_after(&s->at, s->at.mark, change);
-    s->at.changes++;
-    return s->at.changes % 100 == 0 ? note_position(s) : FINE;
+    ms_cursor it;
+    ms_query q = {0};
+    const ms_msg *msg;
+    int64_t time = 0, first = 0;
+    q.location = location_of(facts);
+    q.raw = MS_RAW_LOCATIONS;
+    q.limit = 1;
+    q.oldest = true;
+    if (ms_query_open(s->log.store, &q, &it, NULL) != MS_OK) return false;
+    msg = ms_next(&it);
+    bool same = msg != NULL && mark_of(msg) == mark_of(facts) &&
+                ms_time(msg, &first) && ms_time(facts, &time) && first == time;
+    ms_cursor_close(&it, NULL);
+    return same;
+}
+
+/* A member of facts. */
+typedef struct fact {
+    ms_str name, value;
+    size_t at;                /* of the record; HERE: of the log */
+} fact;
+
+static const size_t HERE = SIZE_MAX;
+
+static int fact_order(const void *a, const void *b)
+{
+    const fact *x = a, *y = b;
+    size_t len = x->name.len < y->name.len ? x->name.len : y->name.len;
+    int order = len > 0 ? memcmp(x->name.ptr, y->name.ptr, len) : 0;
+    if (order != 0) return order;
+    if (x->name.len != y->name.len) return x->name.len < y->name.len ? -1 : 1;
+    return x->at < y->at ? -1 : x->at > y->at;
+}
+
+/* Adds the members of an object to an stb_ds array. */
+static ms_result add_facts(fact **items, ms_str object, size_t at, ms_arena *arena,
+                           ms_error *err)
+{
+    ms_json_iter it = ms_json_iterate(object);
+    while (ms_json_next(&it)) {
+        fact f = {it.key, it.value, at};
+        if (ms_json_string(it.key, arena, &f.name) != MS_OK) {
+            return ms_error_set(err, MS_E_NO_MEMORY, "out of memory");
+        }
+        arrput(*items, f);
+    }
+    return MS_OK;
+}
+
+/* Makes an object of the members of HERE that are not the newest ones elsewhere, and, as
+ * null, of those that HERE does not have. *any: it has one. */
+static ms_result facts_that_differ(fact *items, ms_arena *arena, bool *any, ms_str *out,
+                                   ms_error *err)
+{
+    ms_json_writer w;
+    ms_buf buf = {0};
+    size_t n = arrlenu(items);
+    buf.arena = arena;
+    if (n > 0) qsort(items, n, sizeof *items, fact_order);
+    ms_json_init(&w, ms_buf_write, &buf, false);
+    ms_json_begin(&w, MS_JSON_OBJECT);
+    for (size_t i = 0; i < n; i++) {
+        const fact *f = &items[i], *before = i > 0 ? f - 1 : NULL;
+        bool last = i + 1 == n || !ms_str_equal(f->name, items[i + 1].name);
+        bool both = before != NULL && before->at != HERE &&
+                    ms_str_equal(f->name, before->name);
+        if (!last || (f->at == HERE && both && ms_str_equal(f->value, before->value)) ||
+            (f->at != HERE && is_kind(f->value, MS_JSON_NULL))) {
+            continue;
+        }
+        *any = true;
+        ms_json_key(&w, f->name);
+        ms_json_put_raw(&w, f->at == HERE ? f->value : MS_STR("null"));
+    }
+    ms_json_end(&w);
+    ms_result result = ms_json_finish(&w);
+    *out = ms_buf_text(&buf);
+    return result == MS_OK ? result : ms_error_set(err, result, "out of memory");
+}
+
+/* Sets facts that a compaction has left: all that the location had then. Shipped are those
+ * that the source has not set on the server, and as null those that it has set, and the
+ * log has no more. Others may have set the rest since. */
+static ms_result facts_there(shipment *s, const ms_msg *facts, uint64_t *retired,
+                             ms_error *err)
+{
+    ms_str *texts, location, all = {0};
+    size_t n;
+    ms_arena arena = {0};
+    ms_record record = {0};
+    bool any = false;
+    fact *items = NULL;
+    ms_result result = name_there(s, location_of(facts), &arena, &location);
+    if (result == MS_OK) {
+        result = ms_pg_ship_facts(s->to, source_of(s), location, &arena, &texts, &n, err);
+    }
+    for (size_t i = 0; i < n && result == MS_OK; i++) {
+        result = add_facts(&items, texts[i], i, &arena, err);
+    }
+    if (result == MS_OK) {
+        result = add_facts(&items, ms_content(facts).text, HERE, &arena, err);
+    }
+    if (result == MS_OK) result = facts_that_differ(items, &arena, &any, &all, err);
+    arrfree(items);
+    if (result == MS_OK && any) {
+        record.kind = MS_KIND_LOCATION;
+        record.envelope = ms_envelope_of(facts);
+        record.envelope.content = ms_json(all);
+        result = ms_record_encode(&record, &arena, &facts, err);
+        if (result == MS_OK) result = change_there(s, facts, NULL, retired, err);
+    }
+    ms_arena_deinit(&arena);
+    return result;
 }
 
 static int ship_change(shipment *s, const ms_msg *change)
@@ -616,20 +788,23 @@ static int ship_change(shipment *s, const ms_msg *change)
         ms_json_member(ms_content(change).text, MS_STR("last"), &value)) {
         ms_json_u64(value, &last);
     }
-    if (ms_repeats_facts(change)) /* would undo what another log has set since */
-        return note_change(s, change);
-    if (ms_kind_of(change) == MS_KIND_LOCATION) {
+    bool repeats = ms_repeats_facts(change); /* left out: others may have set facts since */
+    if (ms_kind_of(change) == MS_KIND_LOCATION && !repeats) {
         uint64_t retired = 0;
-        ms_result result = change_there(s, change, NULL, &retired, &err);
+        ms_result result = s->compacted && is_first(s, change)
+                               ? facts_there(s, change, &retired, &err)
+                               : change_there(s, change, NULL, &retired, &err);
         count_retired(s, retired);
         if (result != MS_OK && !has_moved(s, result))
             code = halt(s, "shipping facts", result, &err);
-    } else if (!is_rest(change)) {
+    } else if (!repeats && !is_rest(change)) {
         code = ship_about(s, change, first, last);
     }
     if (code != FINE || s->halted || s->checked == 0) return code;
-    s->changes++;
-    return note_change(s, change);
+    s->changes += !repeats;
+    s->at.mark = mark_after(&s->at, s->at.mark, change);
+    s->at.changes++;
+    return s->at.changes % 100 == 0 ? note_position(s) : FINE;
 }
 
 /* Returns whether a record may still be lost by a power loss. Of the changes after the

@@ -1,7 +1,7 @@
 
 /* ==== [fail] errors ==================================================================
  * ms__fail makes every error, with a formatter of its own instead of stdio: %s is a C
- * string (a path of more than 100 bytes without its beginning, if more follows: so that
+ * string (before other text a path of more than 100 bytes without its beginning, so that
  * the reason fits), %v a view given as pointer and length (shortened, with control
  * characters shown as '?'), %u a uint64_t. Text that does not fit is truncated.
  * ================================================================================== */

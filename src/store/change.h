@@ -67,10 +67,10 @@ static MS__ONCE ms_envelope *ms__record_begin(ms_record *record, ms_kind kind)
     return &record->envelope;
 }
 
-/* Appends one record; *count (may be NULL) receives the number of messages hidden, or the
- * number of a message. last: of a HIDE. */
+/* Appends one record. *result (may be NULL) receives of a HIDE how many messages it hides,
+ * of a message its number. last: the end of a HIDE's range. */
 static ms_result ms__change_put(ms_store *store, const ms_record *change, uint64_t last,
-                                uint64_t *count, ms_error *err)
+                                uint64_t *result, ms_error *err)
 {
     ms_append_opts opts;
     ms_str location = change->envelope.location;
@@ -80,7 +80,7 @@ static ms_result ms__change_put(ms_store *store, const ms_record *change, uint64
     opts.expect_seq = last;
     MS__TRY(ms__key_check(location, "location", false, err));
     ms_result code = store->backend->change(store, location, change, 1, &opts, err);
-    if (count) *count = code == MS_OK || code == MS_E_POISONED ? number : 0;
+    if (result) *result = code == MS_OK || code == MS_E_POISONED ? number : 0;
     return code;
 }
 
@@ -387,8 +387,10 @@ static MS__NOINLINE ms_result ms__facts_text(const ms__facts *f, ms_str *out,
 }
 
 #if !MS__SMALL
-#define MS__FACTS_READ 16u /* records; what was read of fewer is not remembered, */
-#define MS__FACTS_FAR 1024u /* units; unless so many were passed over */
+/* What was read is remembered if it was at least so many records, or if reading passed
+ * over so many units of 8 bytes: less is read again as fast as it is found. */
+#define MS__FACTS_READ 16u
+#define MS__FACTS_FAR 1024u
 
 /* Opens a cursor over records of facts, newest first, from a place on. */
 static MS__NOINLINE ms_result ms__facts_open(ms_store *store, ms_str location,
@@ -486,7 +488,7 @@ static ms_result ms__facts_of(ms_store *store, ms_str location, ms_str more,
 
 #if !MS__SMALL
 /* ---- Records that repeat all facts of a location. ms_location_set writes one before its
- * change where the records after the newest of these have as many bytes as it has, or
+ * change once the changes since the last one have as many bytes as that one, at least
  * MS__FACTS_BUDGET. A reader goes back to the newest one. So a file grows to twice the
  * bytes at most, and a reader reads twice those of the facts at most, and
  * MS__FACTS_BUDGET. The change is a record of its own: who takes the records of several
@@ -498,12 +500,12 @@ static ms_result ms__facts_of(ms_store *store, ms_str location, ms_str more,
  * facts are tried again after as many bytes as they have: beside writers that never rest
  * the bounds above do not hold. What is read beside damage is not written as all facts.
  *
- * The bytes left are in each record that ms_location_set writes, so that no handle has to
- * count. Old records, forks, those of batches and what a union writes do not have them:
+ * What is left of the budget, in units of 8 bytes, is in each record that ms_location_set
+ * writes, so that no handle has to count. Old records, forks, those of batches and what a union writes do not have them:
  * the next change adds them up. Where no record has them, it repeats all facts. */
 
 #define MS__FACTS_BUDGET 2048u /* bytes */
-#define MS__FACTS_LATER (1u << 17) /* units; then it tries again */
+#define MS__FACTS_LATER (1u << 17) /* units of 8 bytes until it is tried again */
 
 /* A change of facts that is being written. */
 typedef struct ms__facts_set {

@@ -529,8 +529,6 @@ controls()
     control repeated_facts_copied_as_changes gcc test_rewrite \
         repeated_facts_do_not_become_changes_of_the_new_file 100 ms__copy_since \
         'if (repeats) return MS_OK;' 'if (repeats && !c) return MS_OK;'
-    control long_message_cut_at_its_beginning gcc test_log_open a_long_message_is_kept 100 \
-        ms__line_format 'n > 100 && p[1]' 'n > 100'
     control all_facts_written_beside_damage gcc test_related \
         all_facts_are_not_written_beside_damage 100 ms__facts_all \
         'MS__TRY(ms__facts_read_back(x->store, x->location, &f, NULL));' \

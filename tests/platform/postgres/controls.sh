@@ -190,10 +190,6 @@ control what_a_redaction_keeps_is_compared 'fleet changes_of_a_copy_stop_the_shi
 control changes_at_the_position_are_marked 'fleet changes_of_a_copy_stop_the_shipper' \
     tools/cmd_ship.c '    s->at.mark = mark_after(&s->at, s->at.mark, change);
 ' ''
-control repeated_facts_are_marked 'fleet repeated_facts_are_left_out' tools/cmd_ship.c \
-    '        return note_change(s, change);' '        return s->at.changes++, FINE;'
-control repeated_facts_are_not_shipped 'fleet repeated_facts_are_left_out' tools/cmd_ship.c \
-    'if (ms_repeats_facts(change)) /*' 'if (first == 1 && ms_repeats_facts(change)) /*'
 control rows_come_after_the_position 'a_position_moves*' $store \
     'if (here) return MS_OK;' 'if (r) return MS_OK;'
 control rounds_find_content_that_is_not_compared 'rounds 20260101' $store \
@@ -202,6 +198,30 @@ control rounds_find_content_that_is_not_compared 'rounds 20260101' $store \
     bool changed = (row->m->flags & (MS_FLAG_AMENDED'
 control rounds_find_a_redaction_that_is_not_carried 'rounds 20260101' $store \
     'return ms_redact(&s->base, e->seq, err);' 'return MS_OK;'
+control forgotten_key_is_taken 'fleet a_forgotten_key_is_used_again' tools/cmd_ship.c \
+    '        take_key(s, msg);' '        if (s == NULL) take_key(s, msg);'
+control key_of_another_message_stays 'fleet a_forgotten_key_is_used_again' tools/cmd_ship.c \
+    'MS_OK && same == NULL) {' 'MS_OK) {'
+control keyed_messages_have_numbers 'fleet a_forgotten_key_is_used_again' $store \
+    'bool numbered = row->kind == MS_KIND_MESSAGE &&' 'bool numbered = row->kind == MS_KIND_PART &&'
+control replaced_log_is_no_conflict 'fleet a_compaction_amid_shipping_is_no_conflict' \
+    tools/cmd_ship.c 's->checked > 0 && is_replaced(s)' 's->checked < 0 && is_replaced(s)'
+control repeated_facts_are_left_out 'fleet repeated_facts_are_not_set_again' tools/cmd_ship.c \
+    'bool repeats = ms_repeats_facts(change);' 'bool repeats = s == NULL && ms_repeats_facts(change);'
+control compacted_facts_are_compared 'fleet facts_of_a_compacted_log_are_compared' \
+    tools/cmd_ship.c 's->compacted && is_first(s, change)' \
+    's->compacted && is_first(s, change) && change == NULL'
+control removed_facts_are_shipped 'fleet facts_of_a_compacted_log_are_compared' \
+    tools/cmd_ship.c '(f->at != HERE && is_kind' '(f->at != HERE || is_kind'
+control only_the_first_facts_are_all 'fleet facts_of_a_compacted_log_are_compared' \
+    tools/cmd_ship.c 's->compacted && is_first(s, change)' \
+    's->compacted && (is_first(s, change) || change)'
+control compacted_older_copy_stops 'fleet facts_of_a_compacted_log_are_compared' \
+    tools/cmd_ship.c '    code = check_end(s);' '    code = s != NULL ? FINE : check_end(s);'
+control hidden_may_be_erased 'fleet a_redacted_message_proves_nothing' tools/cmd_ship.c \
+    '!= MS_OK ||
+           (ms_flags' '== MS_OK &&
+           (ms_flags'
 control text_again_is_seen 'fleet an_earlier_text_comes_back' tools/cmd_ship.c \
     'if (is_text_again(s, change))' 'if (s == NULL && is_text_again(s, change))'
 control text_again_has_another_key 'fleet an_earlier_text_comes_back' $store \

@@ -132,6 +132,14 @@ a_redacted_message_proves_nothing()
     ship "$out/w.msl"
     [ $code = 0 ] || fail "ship: $(cat "$out/log")"
     must_have redacted w1 w2 '[redacted]' w4
+    # also one that was changed, shipped, and then redacted and hidden
+    "$tool" amend "$out/w.msl" 4 'w4 amended' >/dev/null || fail amend
+    ship "$out/w.msl"
+    "$tool" redact --raw --apply "$out/w.msl" 4 >/dev/null || fail redact
+    "$tool" hide "$out/w.msl" 4 >/dev/null || fail hide
+    ship "$out/w.msl"
+    [ $code = 0 ] || fail "redacted and hidden: $(cat "$out/log")"
+    must_have redacted w1 w2 '[redacted]'
 }
 
 # Two copies of a log are changed, and have no new messages: the one that ships later stops,
@@ -197,29 +205,165 @@ an_earlier_text_comes_back()
     must_have texts3 X
 }
 
-# A log repeats all facts before some changes of facts. These records are not shipped: they
-# would undo what another log has set since. The position counts them.
-repeated_facts_are_left_out()
+# A message is hidden, and a compaction forgets it and its key. The next message with that
+# key is shipped, and so is what is changed of it. That of a copy is not: its number, or that
+# of another message of the copy, is the hidden message's.
+a_forgotten_key_is_used_again()
 {
-    long=$(printf '%900s' '' | tr ' ' z)
-    put "$out/f.msl" f1 facts
-    "$tool" location "$out/f.msl" facts '{"title":"of f"}' >/dev/null || fail location
-    ship "$out/f.msl"
-    put "$out/g.msl" g1 facts
-    "$tool" location "$out/g.msl" facts '{"title":"of g"}' >/dev/null || fail location
-    ship "$out/g.msl"
-    for k in 1 2 3 4 5 6; do
-        "$tool" location "$out/f.msl" facts "{\"k$k\":\"$long\"}" >/dev/null || fail location
-        ship "$out/f.msl"
-        [ $code = 0 ] || fail "ship $k: $code $(cat "$out/log")"
+    put "$out/y.msl" y1 forgotten
+    put "$out/y.msl" y2 forgotten turn-7
+    ship "$out/y.msl"
+    cp "$out/y.msl" "$out/y1.msl"
+    "$tool" hide "$out/y.msl" 2 >/dev/null || fail hide
+    ship "$out/y.msl"
+    must_have forgotten y1
+    "$tool" compact "$out/y.msl" "$out/y.msl" --replace >/dev/null || fail compact
+    put "$out/y.msl" y3 forgotten turn-7
+    ship "$out/y.msl"
+    [ $code = 0 ] || fail "ship: $code $(cat "$out/log")"
+    must_have forgotten y1 y3
+    "$tool" amend "$out/y.msl" 3 'y3 amended' >/dev/null || fail amend
+    ship "$out/y.msl"
+    [ $code = 0 ] || fail "ship a change: $code $(cat "$out/log")"
+    must_have forgotten y1 'y3 amended'
+    put "$out/y1.msl" y4 forgotten
+    ship "$out/y1.msl"
+    [ $code = 5 ] && grep -q 'y1.msl: message 2: .*with this key' "$out/log" ||
+        fail "the log before it: $code $(cat "$out/log")"
+    must_have forgotten y1 'y3 amended'
+    "$tool" redact --raw --apply "$out/y.msl" 3 >/dev/null || fail redact
+    sql 'delete from msgstore_source'
+    ship "$out/y.msl"
+    [ $code = 0 ] || fail "ship from the beginning: $code $(cat "$out/log")"
+    must_have forgotten y1 '[redacted]'
+    put "$out/z.msl" z1 forgotten2
+    cp "$out/z.msl" "$out/z1.msl"
+    put "$out/z.msl" z2 forgotten2 turn-8
+    "$tool" hide "$out/z.msl" 2 >/dev/null || fail hide
+    ship "$out/z.msl"
+    put "$out/z1.msl" 'other z2' forgotten2 turn-8
+    "$tool" compact "$out/z1.msl" "$out/z1.msl" --replace >/dev/null || fail compact
+    ship "$out/z1.msl"
+    [ $code = 5 ] && grep -q 'z1.msl: message 2: .*another message' "$out/log" ||
+        fail "a copy: $code $(cat "$out/log")"
+    must_have forgotten2 z1
+    # also where the hide was not shipped, and the message stays
+    put "$out/z.msl" z3 forgotten2 turn-9
+    ship "$out/z.msl"
+    "$tool" hide "$out/z.msl" 3 >/dev/null || fail hide
+    "$tool" compact "$out/z.msl" "$out/z.msl" --replace >/dev/null || fail compact
+    put "$out/z.msl" z4 forgotten2 turn-9
+    "$tool" amend "$out/z.msl" 4 'z4 amended' >/dev/null || fail amend
+    ship "$out/z.msl"
+    [ $code = 0 ] || fail "hidden, and not shipped: $code $(cat "$out/log")"
+    must_have forgotten2 z1 z3 'z4 amended'
+    # and where another message has the number
+    put "$out/z2.msl" z1 forgotten3
+    cp "$out/z2.msl" "$out/z3.msl"
+    put "$out/z2.msl" z2 forgotten3 turn-8
+    ship "$out/z2.msl"
+    put "$out/z3.msl" z3 forgotten3 turn-9
+    put "$out/z3.msl" z4 forgotten3 turn-8
+    "$tool" compact "$out/z3.msl" "$out/z3.msl" --replace >/dev/null || fail compact
+    ship "$out/z3.msl"
+    [ $code = 5 ] && grep -q 'z3.msl: message 3: .*with this key' "$out/log" ||
+        fail "another copy: $code $(cat "$out/log")"
+    ship "$out/z2.msl"
+    [ $code = 0 ] || fail "not the copy: $code $(cat "$out/log")"
+}
+
+# A log is compacted while its shipper waits for the server: it goes on with the new file.
+a_compaction_amid_shipping_is_no_conflict()
+{
+    put "$out/q1.msl" q1 amid turn-1
+    ship "$out/q1.msl"
+    put "$out/q2.msl" 'another q1' amid turn-1
+    put "$out/q2.msl" q2 amid
+    sql 'begin; select from msgstore_bucket for update; select pg_sleep(3); commit' &
+    sleep 1
+    "$tool" ship "$out/q2.msl" --to "$url" >"$out/log" 2>&1 &
+    shipper=$!
+    sleep 1
+    "$tool" compact "$out/q2.msl" "$out/q2.msl" --replace >/dev/null || fail compact
+    wait $shipper
+    code=$?
+    [ $code = 5 ] && grep -q 'q2.msl: message 1 is left out' "$out/log" ||
+        fail "ship: $code $(cat "$out/log")"
+    ! grep -q 'stopped$\|a compaction has replaced' "$out/log" || fail "$(cat "$out/log")"
+    must_have amid q1 q2
+    wait
+}
+
+# Facts of a location that two logs share: what a log repeats of its own does not undo what
+# the other has set since.
+repeated_facts_are_not_set_again()
+{
+    set_fact() { "$tool" location "$1" shared "$2" >/dev/null || fail location; }
+    put "$out/fa.msl" fa1 shared
+    put "$out/fb.msl" fb1 shared
+    set_fact "$out/fa.msl" '{"title":"a"}'
+    for ((i = 0; i < 300; i++)); do set_fact "$out/fa.msl" "{\"fact $i\":$i}"; done
+    ship "$out/fa.msl"
+    set_fact "$out/fb.msl" '{"title":"b"}'
+    ship "$out/fb.msl"
+    repeats() { "$tool" view "$out/fa.msl" --raw --json | grep -c '"fact 7":7.*"fact 9":9'; }
+    first=$(repeats)
+    for ((i = 0; i < 1000 && $(repeats) == first; i++)); do
+        set_fact "$out/fa.msl" "{\"fact 0\":\"$i $(printf '%0200d' 0)\"}"
     done
-    [ "$("$tool" view "$out/f.msl" --raw | grep -c ' location .*"of f"')" -gt 1 ] ||
-        fail 'no record repeats all facts'
-    ship "$out/f.msl"
-    grep -q ': 0 messages, 0 changes shipped$' "$out/log" || fail "again: $(cat "$out/log")"
-    "$tool" location "$url" facts >"$out/facts" 2>&1 || fail 'facts on the server'
-    grep -q '"of g"' "$out/facts" || fail "the title: $(cut -c 1-80 "$out/facts")"
-    [ "$(grep -o '"k[1-6]"' "$out/facts" | sort -u | wc -l)" = 6 ] || fail 'a fact is missing'
+    [ "$(repeats)" -gt "$first" ] || fail 'no record repeats all facts'
+    ship "$out/fa.msl"
+    [ $code = 0 ] || fail "ship: $code $(cat "$out/log")"
+    "$tool" location "$url" shared >"$out/facts" || fail location
+    grep -q '"title": *"b"' "$out/facts" || fail "title: $(grep -o '"title":[^,}]*' "$out/facts")"
+    n=$("$tool" location "$url" shared | grep -o '"fact ' | wc -l)
+    [ "$n" = 300 ] || fail "$n facts"
+}
+
+# A compaction leaves one record of all facts of a location. Shipped is what has changed
+# since: also what was removed, and nothing that another log has set.
+facts_of_a_compacted_log_are_compared()
+{
+    set_fact() { "$tool" location "$1" both "$2" >/dev/null || fail location; }
+    facts_are()
+    {
+        "$tool" location "$url" both | python3 -c 'import json, sys
+sys.exit(json.load(sys.stdin) != json.loads(sys.argv[1]))' "$1" ||
+            fail "facts: $("$tool" location "$url" both), wanted: $1"
+    }
+    put "$out/fc.msl" fc1 both
+    put "$out/fd.msl" fd1 both
+    set_fact "$out/fc.msl" '{"title":"c","x":1,"y":2}'
+    cp "$out/fc.msl" "$out/fe.msl"
+    ship "$out/fc.msl"
+    set_fact "$out/fd.msl" '{"title":"d","y":3}'
+    ship "$out/fd.msl"
+    set_fact "$out/fc.msl" '{"y":null,"z":4,"a \u00e4\"":[1, 2]}'
+    "$tool" compact "$out/fc.msl" "$out/fc.msl" --replace >/dev/null || fail compact
+    set_fact "$out/fc.msl" '{"w":5}'
+    ship "$out/fc.msl"
+    [ $code = 0 ] || fail "ship: $code $(cat "$out/log")"
+    facts_are '{"title":"d","x":1,"z":4,"a \u00e4\"":[1,2],"w":5}'
+    rows() { sql "select count(*) from msgstore_record where kind = 6 and location = 'both'"; }
+    n=$(rows)
+    set_fact "$out/fd.msl" '{"z":null}'
+    ship "$out/fd.msl"
+    "$tool" compact "$out/fc.msl" "$out/fc.msl" --replace >/dev/null || fail compact
+    ship "$out/fc.msl"
+    [ "$(rows)" = $((n + 1)) ] || fail "records: $(rows)"
+    sql 'delete from msgstore_source'
+    ship "$out/fc.msl"
+    [ $code = 0 ] || fail "ship from the beginning: $code $(cat "$out/log")"
+    facts_are '{"title":"d","x":1,"a \u00e4\"":[1,2],"w":5}'
+    # an older copy has removed nothing
+    put "$out/fc.msl" fc2 both
+    ship "$out/fc.msl"
+    [ $code = 0 ] || fail "ship: $code $(cat "$out/log")"
+    "$tool" compact "$out/fe.msl" "$out/fe.msl" --replace >/dev/null || fail compact
+    ship "$out/fe.msl"
+    [ $code = 5 ] && grep -q 'fe.msl: message 2: .*an older copy' "$out/log" ||
+        fail "an older copy: $code $(cat "$out/log")"
+    facts_are '{"title":"d","x":1,"a \u00e4\"":[1,2],"w":5}'
 }
 
 # A writer without syncs: what a power loss may take is not shipped.
@@ -508,7 +652,9 @@ a_prefix_keeps_hosts_apart()
 
 for test in ${*:-a_change_reaches_only_its_own_source numbers_used_before_stop_the_shipper \
     a_redacted_message_proves_nothing changes_of_a_copy_stop_the_shipper an_earlier_text_comes_back \
-    repeated_facts_are_left_out only_durable_records_are_shipped a_server_that_went_back_is_healed \
+    a_forgotten_key_is_used_again a_compaction_amid_shipping_is_no_conflict \
+    repeated_facts_are_not_set_again facts_of_a_compacted_log_are_compared \
+    only_durable_records_are_shipped a_server_that_went_back_is_healed \
     a_compacted_log_goes_on the_fleet_goes_on a_name_is_tried_first \
     status_and_metrics_name_what_waits what_is_retired_stays_away \
     a_prefix_keeps_hosts_apart}; do

@@ -21,8 +21,8 @@ of a log, a key of two hosts). All else is a silent difference: it fails, and pr
 faults and the first message that differs.
 
 Not compared, since a log that was compacted does not have it any more: messages that were
-hidden before the compaction, and had not been shipped since (docs/fleet.md); and facts
-that were removed then (backends/README.md).
+hidden before the compaction, and had not been shipped since (docs/fleet.md); and the
+facts of a location that had none any more then (backends/README.md).
 """
 import argparse
 import collections
@@ -388,7 +388,8 @@ class Rows:
             if kind != '1' or source != lineage:
                 continue
             raw = bytes.fromhex(key)
-            if raw[:1] == b's' and raw[1:17].hex() == lineage and len(raw) == 25:
+            made = raw[:1] in (b's', b'x') # x: a forgotten message that had a key
+            if made and raw[1:17].hex() == lineage and len(raw) == 25:
                 number = int.from_bytes(raw[17:], self.proof.order)
             else:
                 number = keys.get((location, raw[1:].decode()), (location, raw))
@@ -624,7 +625,7 @@ class Proof:
         for place in {m['location'] for m in raw if m['kind'] == 'location'}:
             here, got = (json.loads(run(self.tool, 'location', where, place).stdout)
                          for where in (host.log, self.direct()))
-            if host.compacted and here.items() <= got.items():
+            if host.compacted and here == {}: # a compaction leaves no record of that
                 self.excused += here != got
             elif here != got:
                 raise Difference('%s: facts of %s: %s | %s' %

@@ -96,6 +96,21 @@ TEST(a_long_path_leaves_room_for_the_reason)
     store_close(&s);
 }
 
+/* A sentence of the caller's own is kept from its beginning. */
+TEST(a_long_sentence_keeps_its_beginning)
+{
+    char text[400];
+    ms_error err;
+    memset(text, 'x', sizeof text);
+    text[200] = 0;
+    must_give(MS_E_CONFLICT, ms_error_set(&err, MS_E_CONFLICT, text));
+    assert_string_equal(err.message, text);
+    text[200] = 'x';
+    text[sizeof text - 1] = 0;
+    must_give(MS_E_CONFLICT, ms_error_set(&err, MS_E_CONFLICT, text));
+    assert_int_equal(strlen(err.message), sizeof err.message - 1);
+}
+
 /* As if the file was not there: an early power loss leaves zeros, or the begin of a
  * superblock and zeros. For reading it is an empty log. */
 static void must_count_as_missing(const char *what, test_store *s)
