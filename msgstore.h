@@ -9280,10 +9280,13 @@ static MS__NOINLINE ms_result ms__copy_since(ms__copying *c, const ms_msg *msg,
     ms_kind kind = ms_kind_of(msg);
     bool message = kind == MS_KIND_MESSAGE;
     bool kept = message ? ms__keeps(c, msg) : ms__kept_find(c, m.location, &k);
+    /* the copy would have it as a change */
+    bool repeats = !MS__SMALL && ms__facts_left(ms__bytes(msg)) == MS__FACTS_ALL;
     /* The damaged record may have been the last one of its batch. */
     if (c->it->damaged != c->met) MS__TRY(ms__copy_batch(c, err));
     c->met = c->it->damaged;
     if (message) c->last = m.seq;
+    if (repeats) return MS_OK; /* a batch of its own */
     if (kept) {
         ms_envelope *batch = (ms_envelope *)ms__list_room(c->arena, c->batch, c->n_batch,
                                                           &c->cap_batch, sizeof m);

@@ -526,6 +526,9 @@ controls()
     control change_of_facts_taken_for_a_repetition gcc test_related \
         removed_facts_stay_removed_when_all_are_written 100 ms_repeats_facts \
         '== MS__FACTS_ALL' '!= 0'
+    control repeated_facts_copied_as_changes gcc test_rewrite \
+        repeated_facts_do_not_become_changes_of_the_new_file 100 ms__copy_since \
+        'if (repeats) return MS_OK;' 'if (repeats && !c) return MS_OK;'
     control all_facts_written_beside_damage gcc test_related \
         all_facts_are_not_written_beside_damage 100 ms__facts_all \
         'MS__TRY(ms__facts_read_back(x->store, x->location, &f, NULL));' \

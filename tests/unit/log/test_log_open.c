@@ -151,6 +151,22 @@ TEST(a_file_counts_as_missing_when_it_is_empty_or_zeros)
     store_close(&s);
 }
 
+/* A message that a caller sets is kept from its beginning on. */
+TEST(a_long_message_is_kept)
+{
+    ms_error err;
+    char text[sizeof err.message + 40];
+    for (size_t n = 90; n < sizeof text; n += n < 110 ? 1 : 25) {
+        memset(text, 'x', n);
+        text[0] = '<';
+        text[n] = 0;
+        must_give(MS_E_IO, ms_error_set(&err, MS_E_IO, text));
+        size_t kept = n < sizeof err.message ? n : sizeof err.message - 1;
+        text[kept] = 0;
+        assert_string_equal(err.message, text);
+    }
+}
+
 /* Up to 1024 bytes are what a new log begins with. */
 TEST(a_log_is_refused_when_its_superblock_is_truncated)
 {

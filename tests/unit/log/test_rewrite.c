@@ -239,6 +239,45 @@ TEST(a_new_file_has_the_newest_messages_with_their_notes_and_facts)
     store_close(&s);
 }
 
+/* A record that repeats all facts while the new file is written is not a change there. */
+TEST(repeated_facts_do_not_become_changes_of_the_new_file)
+{
+    enum { SETS = 12 };
+    test_store s = log_at(4096, MS_ENGINE_AUTO);
+    ms_error err;
+    ms_cursor it;
+    const ms_msg *msg;
+    bool more = true;
+    char text[700];
+    size_t old_records = 0, records = 0;
+    ms_query q = {.location = MS_STR("place"), .raw = MS_RAW_LOCATIONS};
+    log_open(&s);
+    ms_str facts = MS_STR("{\"title\":\"a\"}");
+    must_ok(ms_location_set(s.store, MS_STR("place"), facts, &err), &err, "facts");
+    ms_rewrite w = begun(&s, NULL);
+    while (more) assert_true(run(&w, 0, &more));
+    for (int i = 0; i < SETS; i++) {
+        snprintf(text, sizeof text, "{\"k\":\"%d%0600d\"}", i, 0);
+        must_ok(ms_location_set(s.store, MS_STR("place"), ms_str_of(text), &err), &err,
+                "facts");
+    }
+    must_ok(ms_query_open(s.store, &q, &it, &err), &err, "query");
+    while ((msg = ms_next(&it)) != NULL) old_records += ms_repeats_facts(msg);
+    ms_cursor_close(&it, NULL);
+    assert_true(old_records > 0);
+    ms_store *old = s.store;
+    must_ok(ms_rewrite_end(&w, &s.store, &err), &err, "end");
+    ms_close(old);
+    must_ok(ms_query_open(s.store, &q, &it, &err), &err, "query");
+    while ((msg = ms_next(&it)) != NULL) records += !ms_repeats_facts(msg);
+    ms_cursor_close(&it, NULL);
+    assert_int_equal(records, 1 + SETS);
+    assert_int_equal(w.report.left_out, 0);
+    snprintf(text, sizeof text, "{\"title\":\"a\",\"k\":\"%d%0600d\"}", SETS - 1, 0);
+    must_have_facts(s.store, MS_STR("place"), text);
+    store_close(&s);
+}
+
 
 /* ---- threads ---- */
 
