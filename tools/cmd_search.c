@@ -306,7 +306,11 @@ static void complain_of_none(const searcher *s)
     ms_str none = {NULL, 0};
     const ms_query *q = &s->query->query;
     uint64_t n = s->searched;
-    if (q->location.len > 0) {
+    const options *o = s->job->options;
+    if (n == 0 && !o->usual && o->n_files == 2 && is_folder(o->files[0])) {
+        complain("nothing found: the folder %s has no messages; a TEXT of several words "
+                 "is quoted", o->files[0]);
+    } else if (q->location.len > 0) {
         complain("nothing found in %" PRIu64 " message%s of session %.*s", n, plural(n),
                  (int)q->location.len, q->location.ptr);
     } else if (q->views != 0 || q->has_since || q->has_until || q->turn_id.len > 0 ||

@@ -101,7 +101,10 @@ static void take_facts(session_list *l, session *s)
     mask_fact(l, &s->cwd);
 }
 
-/* Sets the first words of a user, for sessions without facts. */
+enum { FIRST_MESSAGES = 20 };
+
+/* Sets the first words of a user, for sessions without facts: of the first messages one
+ * that is not in marks, as what a program adds is. */
 static void take_words(session_list *l, session *s)
 {
     ms_cursor it;
@@ -109,11 +112,13 @@ static void take_words(session_list *l, session *s)
     const ms_msg *msg;
     q.location = s->info->location;
     q.types = MS_BIT(MS_T_USER_MESSAGE) | MS_BIT(MS_T_TASK);
-    q.limit = 1;
+    q.limit = FIRST_MESSAGES;
     q.oldest = true;
     if (ms_query_open(l->job->store, &q, &it, NULL) != MS_OK) return;
-    if ((msg = ms_next(&it)) != NULL) {
-        s->title = title_of(l, ms_content(msg).text);
+    for (bool said = false; !said && (msg = ms_next(&it)) != NULL;) {
+        ms_str text = ms_content(msg).text;
+        said = text.len > 0 && text.ptr[0] != '<';
+        if (said || s->title.len == 0) s->title = title_of(l, text);
     }
     ms_cursor_close(&it, NULL);
 }

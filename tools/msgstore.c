@@ -397,8 +397,9 @@ static int parse_options(const command *c, int argc, char **argv, options *o)
     if (is_reversed(c, o)) {
         char right[2000];
         ms_arena arena = {0};
-        int len = snprintf(right, sizeof right, "takes the STORE first: msgstore %s %s %s",
-                           c->name, shell_word(&arena, o->files[1]),
+        const char *store = shell_word(&arena, o->files[1]);
+        int len = snprintf(right, sizeof right,
+                           "takes the STORE first: msgstore %s %s %s", c->name, store,
                            shell_word(&arena, o->files[0]));
         ms_arena_deinit(&arena);
         bool whole = (size_t)len < sizeof right;

@@ -132,6 +132,7 @@ $ alone search phoenix server -> 2 msgstore search 'phoenix server'$
 $ alone search phoenix server -> 2 --location SESSION$
 $ alone search phoenix server is -> 2 quoted
 $ alone search missing.log x -> 4 missing.log
+$ (cd $tmp/cwd && alone search docs theme) -> 1 the folder docs has no messages; a TEXT of several words is quoted$
 
 == broken_link_of_a_folder_is_counted
 sessions $tmp/home/.claude =2> . -> 0 left out 1 pipe, socket, device or broken link$
@@ -206,6 +207,11 @@ odd_session 3 10dd00001 /w 'x\u001b[31mlast\u0007\u202e' >"$tmp/odd/3.jsonl"
 "$tool" sync "$odd/x.log" "$tmp/odd" >"$tmp/out"
 "$tool" sync "$tmp/odd.log" "$tmp/odd" >"$tmp/out"
 
+{
+    echo '{"type":"user_message","content":"<caveat>x</caveat>","location":"w1"}'
+    echo '{"type":"user_message","content":"why is it slow","location":"w1"}'
+} >"$tmp/said.jsonl"
+
 # pasted WORDS: runs what the last complaint or line of a command has after "msgstore".
 pasted()
 {
@@ -230,6 +236,9 @@ $ test -s "$odd/y.log"
 $ named redact "$odd" --secrets -> 2 msgstore sync new.log \$'/.*/a .040b.'c.012d\$\(x\)'
 $ named hand-over 0dd00001 --to pi -o "$tmp/it's.jsonl" => ^then +pi --session '.*/it'.''s.jsonl'$
 $ named hand-over 0dd00001 --to claude-code -o "$tmp/h.jsonl" => ^place +~/.claude/projects/-w-----/[-0-9a-f]*.jsonl$
+
+== title_is_what_a_user_said_not_what_a_program_added
+sessions $tmp/said.jsonl => why is it slow$
 
 == session_that_is_the_beginning_of_others_is_taken
 $ named search 0dd0 even => even
