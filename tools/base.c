@@ -178,6 +178,58 @@ void cell_put(cell *c, ms_str text)
     }
 }
 
+/* Returns whether a shell takes a word as it is spelled. */
+static bool is_plain_word(ms_str word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                "0123456789-_./";
+    size_t i = 0;
+    while (i < word.len && word.ptr[i] != '\0' && strchr(plain, word.ptr[i]) != NULL) i++;
+    return i == word.len && i > 0 && word.ptr[0] != '-';
+}
+
+/* Returns whether a byte of a word has to be spelled by its number: a control character,
+ * or a space after another one, since complaints have one space in place of several. */
+static bool is_spelled(ms_str word, size_t i)
+{
+    unsigned char c = (unsigned char)word.ptr[i];
+    return c < ' ' || c == 0x7f || (c == ' ' && i > 0 && word.ptr[i - 1] == ' ');
+}
+
+void put_shell_word(ms_buf *buf, ms_str word)
+{
+    bool spelled = false;
+    char code[8];
+    if (is_plain_word(word)) {
+        ms_buf_write(buf, word.ptr, word.len);
+        return;
+    }
+    for (size_t i = 0; i < word.len; i++) spelled |= is_spelled(word, i);
+    ms_buf_write(buf, spelled ? "$'" : "'", spelled ? 2 : 1);
+    for (size_t i = 0; i < word.len; i++) {
+        unsigned char c = (unsigned char)word.ptr[i];
+        if (is_spelled(word, i)) {
+            snprintf(code, sizeof code, "\\%03o", c);
+            ms_buf_write(buf, code, 4);
+            continue;
+        }
+        if (spelled && (c == '\'' || c == '\\')) ms_buf_write(buf, "\\", 1);
+        else if (c == '\'') ms_buf_write(buf, "'\\'", 3);
+        ms_buf_write(buf, word.ptr + i, 1);
+    }
+    ms_buf_write(buf, "'", 1);
+}
+
+const char *shell_word(ms_arena *arena, const char *word)
+{
+    ms_buf buf = {arena, NULL, 0, 0};
+    put_shell_word(&buf, ms_str_of(word));
+    ms_buf_write(&buf, "", 1);
+    ms_str text = ms_buf_text(&buf);
+    if (text.ptr == NULL) exit(no_memory());
+    return text.ptr;
+}
+
 static ms_buf *complaints;
 
 void complain_into(ms_buf *text)

@@ -56,6 +56,12 @@ uint32_t next_point(ms_str *text);
 uint32_t visible(uint32_t point);
 size_t put_utf8(char *out, uint32_t point);
 
+/* Appends a word of a shell command, in quotes where it needs them, of which a word with
+ * control characters or several spaces needs those of bash, zsh and ksh. */
+void put_shell_word(ms_buf *buf, ms_str word);
+/* Returns the same as a string, in the arena. */
+const char *shell_word(ms_arena *arena, const char *word);
+
 /* A part of a line. Added text is cleaned, and truncated after `limit` columns. */
 typedef struct cell {
     char *buf;

@@ -564,7 +564,8 @@ static int run_redact(job *j)
     const char *path = o->files[0];
     if (code == FINE && GIVEN(o, SECRETS) && is_there(path) && !is_log(path)) {
         complain("%s is no log, and redact changes logs alone: msgstore sync new.log %s, "
-                 "then msgstore redact new.log --secrets lists what it has", path, path);
+                 "then msgstore redact new.log --secrets lists what it has", path,
+                 shell_word(&j->arena, path));
         return USAGE;
     }
     if (code == FINE) code = GIVEN(o, APPLY) ? open_to_change(j) : open_to_read(j);

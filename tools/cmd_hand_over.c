@@ -8,11 +8,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Prints how a written session is continued. */
+/* Prints how a written session is continued. path: of the file, as a word of a shell. */
 static void print_next(output *out, const written_next *next, const char *path)
 {
     if (next->session[0] != '\0') emit_format(out, "session    %s\n", next->session);
-    if (next->place[0] != '\0') emit_format(out, "place      %s\n", next->place);
+    if (next->place[0] != '\0') {
+        emit_text(out, "place      ");
+        emit_visible(out, next->place);
+        emit_text(out, "\n");
+    }
     emit_format(out, "then       %s", next->command);
     if (next->takes_file) emit_text(out, " ");
     if (next->takes_file) emit_visible(out, path);
@@ -44,8 +48,11 @@ static int run_hand_over(job *j)
     int code = new_file_begin(&file, o->output, 0600);
     if (code != FINE) return code;
     code = write_sessions(j, o->writer, true, &file.out, &next);
+    bool apart = !new_file_is_output(&file);
     code = new_file_end(&file, code);
-    if (is_read(code) && next.command[0] != '\0') print_next(&out, &next, o->output);
+    if (is_read(code) && apart && next.command[0] != '\0') {
+        print_next(&out, &next, shell_word(&j->arena, o->output));
+    }
     return output_end(&out, code);
 }
 

@@ -7,7 +7,7 @@
  *    "masked": {"kinds": [[kind, n]]},
  *    "profiles": {name: {the texts that a projection adds}},
  *    "runs": [{"name": s, "damaged": n, "sessions": [{
- *       "name": s, "facts": {}, "resume": command, "agents": [s],
+ *       "name": s, "facts": {}, "resume": command, "title": s, "agents": [s],
  *       "messages": [{"n": number, "t": seconds, "y": type, "a": agent, ...}],
  *       "pairs": [[call, result]],
  *       "usage": [[number, input, output, cached, reasoning, seconds, written to a
@@ -715,7 +715,7 @@ static void put_profiles(report *r)
 
 /* ---- Sessions and runs ------------------------------------------------------------- */
 
-/* Writes the facts of a location, and the command that goes on with it. */
+/* Writes the facts of a location, its title, and the command that goes on with it. */
 static int put_facts(report *r, const ms_info *info)
 {
     ms_error err;
@@ -726,6 +726,8 @@ static int put_facts(report *r, const ms_info *info)
     ms_json_key(&r->w, MS_STR("facts"));
     ms_json_put_raw(&r->w, masked(r, ms_json(facts)));
     put_value(r, "resume", ms_text_n(resume_of(r->job, info, facts)));
+    ms_str title = session_title(r->job, info, r->classes);
+    if (title.len > 0) json_text(&r->w, "title", title);
     return FINE;
 }
 

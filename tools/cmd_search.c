@@ -256,14 +256,15 @@ static int search_in(searcher *s, const ms_find_query *q)
     return complain_of("searching", result, &err);
 }
 
-/* Returns whether a word is the beginning of one session's name. */
+/* Returns whether a word is the name of a session, or the beginning of just one. */
 static bool begins_one(const ms_listing *list, const char *word)
 {
     size_t found = 0;
-    for (size_t i = 0; i < list->count && strlen(word) >= 4; i++) {
+    for (size_t i = 0; i < list->count && word[0] != '\0'; i++) {
+        if (ms_str_equal(list->items[i].location, ms_str_of(word))) return true;
         found += text_begins(list->items[i].location, ms_str_of(word));
     }
-    return found == 1;
+    return found == 1 && strlen(word) >= 4;
 }
 
 /* Two words and the usual log: one of them is the beginning of a session's name, and the
@@ -284,9 +285,17 @@ static int choose_words(job *j, const char **name, const char **text)
             return FINE;
         }
     }
-    complain("search takes one TEXT; several words are quoted: msgstore search '%s %s%s'",
-             words[0], words[1], o->n_files > 3 ? " ..." : "");
-    complain("of one session: msgstore search %s --location SESSION", words[0]);
+    ms_buf all = {&j->arena, NULL, 0, 0};
+    for (size_t i = 1; i < o->n_files && all.len < 400; i++) {
+        if (i > 1) ms_buf_write(&all, " ", 1);
+        ms_buf_write(&all, words[i - 1], strlen(words[i - 1]));
+    }
+    ms_buf_write(&all, "", 1);
+    bool whole = all.len < 400;
+    complain("search takes one TEXT; several words are quoted: msgstore search %s",
+             whole ? shell_word(&j->arena, ms_buf_text(&all).ptr) : "'SEVERAL WORDS'");
+    complain("of one session: msgstore search %s --location SESSION",
+             strlen(words[0]) < 400 ? shell_word(&j->arena, words[0]) : "TEXT");
     return USAGE;
 }
 
@@ -297,7 +306,11 @@ static void complain_of_none(const searcher *s)
     ms_str none = {NULL, 0};
     const ms_query *q = &s->query->query;
     uint64_t n = s->searched;
-    if (q->location.len > 0) {
+    const options *o = s->job->options;
+    if (n == 0 && !o->usual && o->n_files == 2 && is_folder(o->files[0])) {
+        complain("nothing found: the folder %s has no messages; a TEXT of several words "
+                 "is quoted", o->files[0]);
+    } else if (q->location.len > 0) {
         complain("nothing found in %" PRIu64 " message%s of session %.*s", n, plural(n),
                  (int)q->location.len, q->location.ptr);
     } else if (q->views != 0 || q->has_since || q->has_until || q->turn_id.len > 0 ||

@@ -101,7 +101,10 @@ static void take_facts(session_list *l, session *s)
     mask_fact(l, &s->cwd);
 }
 
-/* Sets the first words of a user, for sessions without facts. */
+enum { FIRST_MESSAGES = 20 };
+
+/* Sets the first words of a user, for sessions without facts: of the first messages one
+ * that is not in marks, as what a program adds is. */
 static void take_words(session_list *l, session *s)
 {
     ms_cursor it;
@@ -109,11 +112,13 @@ static void take_words(session_list *l, session *s)
     const ms_msg *msg;
     q.location = s->info->location;
     q.types = MS_BIT(MS_T_USER_MESSAGE) | MS_BIT(MS_T_TASK);
-    q.limit = 1;
+    q.limit = FIRST_MESSAGES;
     q.oldest = true;
     if (ms_query_open(l->job->store, &q, &it, NULL) != MS_OK) return;
-    if ((msg = ms_next(&it)) != NULL) {
-        s->title = title_of(l, ms_content(msg).text);
+    for (bool said = false; !said && (msg = ms_next(&it)) != NULL;) {
+        ms_str text = ms_content(msg).text;
+        said = text.len > 0 && text.ptr[0] != '<';
+        if (said || s->title.len == 0) s->title = title_of(l, text);
     }
     ms_cursor_close(&it, NULL);
 }
@@ -315,25 +320,6 @@ static const struct {
     {"opencode", "opencode --session "},
 };
 
-/* Adds a word of a shell, in quotes where it needs them. */
-static void add_word(ms_buf *buf, ms_str word)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                "0123456789-_./";
-    size_t i = 0;
-    while (i < word.len && word.ptr[i] != '\0' && strchr(plain, word.ptr[i]) != NULL) i++;
-    if (i == word.len && i > 0 && word.ptr[0] != '-') {
-        ms_buf_write(buf, word.ptr, word.len);
-        return;
-    }
-    ms_buf_write(buf, "'", 1);
-    for (i = 0; i < word.len; i++) {
-        if (word.ptr[i] == '\'') ms_buf_write(buf, "'\\'", 3);
-        ms_buf_write(buf, word.ptr + i, 1);
-    }
-    ms_buf_write(buf, "'", 1);
-}
-
 /* Returns whether a session is known from prompts alone, see past.h. */
 static bool is_past(const session_list *l, const session *s)
 {
@@ -365,12 +351,27 @@ ms_str resume_text(const session_list *l, const session *s)
     }
     if (s->cwd.len > 0) {
         ms_buf_write(&buf, "cd ", 3);
-        add_word(&buf, s->cwd);
+        put_shell_word(&buf, s->cwd);
         ms_buf_write(&buf, " && ", 4);
     }
     ms_buf_write(&buf, resumes[i].command, strlen(resumes[i].command));
-    add_word(&buf, s->info->location);
+    put_shell_word(&buf, s->info->location);
     return ms_buf_text(&buf);
+}
+
+ms_str session_title(job *j, const ms_info *info, unsigned masked)
+{
+    session s;
+    session_list l;
+    memset(&l, 0, sizeof l);
+    memset(&s, 0, sizeof s);
+    l.job = j;
+    l.masked = masked;
+    s.info = info;
+    take_facts(&l, &s);
+    mask_fact(&l, &s.title);
+    if (s.title.len == 0) take_words(&l, &s);
+    return s.title;
 }
 
 ms_str resume_of(job *j, const ms_info *info, ms_str facts)

@@ -35,6 +35,9 @@ int sessions_find(session_list *l, job *j, unsigned masked, bool costs);
 int session_costs(session_list *l, session *s, prices *p);
 void sessions_free(session_list *l);
 
+/* Returns the title of one location that the list has for it, without secrets of those
+ * classes, in the job's arena; absent: it has none. */
+ms_str session_title(job *j, const ms_info *info, unsigned masked);
 /* Returns the command that resumes a session, in its folder; absent: none is known, as
  * of a subagent's, or its program has deleted it. */
 ms_str resume_text(const session_list *l, const session *s);

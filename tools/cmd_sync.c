@@ -37,8 +37,8 @@ static void print_left_out(output *out, const char *what, const tally *t)
     qsort(rows, n, sizeof *rows, most_first);
     int head = snprintf(text, sizeof text, "left out   %" PRIu64 " %s: ", sum, what);
     emit_text(out, text);
-    size_t room = output_is_terminal() ? line_width() - 14 : sizeof text - 20;
-    room = room > (size_t)head ? room - (size_t)head : 0;
+    size_t room = output_is_terminal() ? line_width() : sizeof text;
+    room = room > (size_t)head + 20 ? room - (size_t)head - 20 : 0;
     for (text[0] = '\0'; i < n; i++) {
         const tally_row *row = rows[i];
         size_t more = (size_t)snprintf(word, sizeof word, "%s%" PRIu64 " %.*s",
@@ -198,11 +198,19 @@ static int sync_places(syncing *s, const options *o)
 
 /* Returns whether a log may be made under a name: a word that was meant otherwise, as
  * that of a missing folder, makes none. */
-static bool is_log_name(const char *path)
+static bool is_log_name(job *j, const char *path)
 {
+    ms_buf buf = {&j->arena, NULL, 0, 0};
+    size_t len = strlen(path);
     if (ends_with(path, ".log") || ends_with(path, ".msl")) return true;
-    complain("sync: %s: there is no such log, and a new one is made only where its name "
-             "ends in .log or .msl: msgstore sync %s.log", path, path);
+    while (len > 0 && path[len - 1] == '/') len--;
+    put_shell_word(&buf, ms_str_n(path, len));
+    ms_str word = ms_buf_text(&buf);
+    bool folder = len < strlen(path) || len == 0;
+    complain("sync: %s: there is no such %s, and a new log is made only where its name "
+             "ends in .log or .msl%s%.*s%s", path, folder ? "folder" : "log",
+             folder ? "" : ": msgstore sync ", folder ? 0 : (int)word.len, word.ptr,
+             folder ? "" : ".log");
     return false;
 }
 
@@ -215,7 +223,7 @@ static int run_sync(job *j)
     output out = {stdout, 0};
     if (o->uninstall) return output_end(&out, keep_remove(&out));
     bool made = !is_postgres(o->files[0]) && !is_there(o->files[0]);
-    if (made && !o->usual && !is_log_name(o->files[0])) return USAGE;
+    if (made && !o->usual && !is_log_name(j, o->files[0])) return USAGE;
     if (o->usual && !usual_log_prepare(o->files[0])) return FAILED;
     if (o->install) return output_end(&out, keep_install(o, &out));
     memset(&s, 0, sizeof s);

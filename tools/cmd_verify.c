@@ -74,14 +74,16 @@ static int count_hidden(job *j, cost_row *sum)
 {
     cost_row *rows = NULL;
     const ms_msg *msg;
-    ms_arena arena = {0};
+    ms_arena arena = {0}, one = {0};
     memset(sum, 0, sizeof *sum);
     int code = costs_of_each(j->store, &arena, &rows);
     for (size_t i = 0; i < arrlenu(rows); i++) {
-        ms_result found = ms_get_by_seq(j->store, rows[i].seq, &arena, &msg, NULL);
+        ms_arena_reset(&one);
+        ms_result found = ms_get_by_seq(j->store, rows[i].seq, &one, &msg, NULL);
         if (found == MS_E_NOT_FOUND) costs_add(sum, &rows[i]);
     }
     arrfree(rows);
+    ms_arena_deinit(&one);
     ms_arena_deinit(&arena);
     return code;
 }
@@ -226,7 +228,8 @@ const command compact_command = {
     "usage: msgstore compact [OPTION...] IN [OUT]\n"
     "Copies a log, or what is to be kept of it, into the new log OUT. Messages keep\n"
     "their numbers. Without a choice all are kept, as they are now: what was hidden,\n"
-    "and the earlier texts of amended messages are left out.\n"
+    "and the earlier texts of amended messages are left out. So is what answers of\n"
+    "hidden messages cost: of these a line says how many, and how many tokens.\n"
     "The messages of one view stand together in OUT: a new process reads a conversation\n"
     "in a tenth of the time. To read everything in order takes longer than before.\n",
     false,

@@ -641,9 +641,13 @@ int new_file_begin(new_file *n, const char *path, unsigned mode)
     bool there = stat(path, &st) == 0;
     n->out.error = 0;
     n->beside = NULL;
-    n->path = there ? realpath(path, NULL) : strdup(path); /* the target of a link */
-    if (n->path == NULL) return new_file_failed(n, -1);
-    if (!there || S_ISREG(st.st_mode)) {
+    bool regular = there && S_ISREG(st.st_mode);
+    n->path = regular ? realpath(path, NULL) : strdup(path); /* the target of a link */
+    if (n->path == NULL) {
+        complain("%s: %s", path, strerror(errno));
+        return FAILED;
+    }
+    if (!there || regular) {
         size_t size = strlen(n->path) + sizeof ".18446744073709551615.part";
         n->beside = malloc(size);
         if (n->beside == NULL) exit(no_memory());
@@ -654,6 +658,13 @@ int new_file_begin(new_file *n, const char *path, unsigned mode)
     int fd = open(n->beside != NULL ? n->beside : n->path, flags, mode);
     n->out.file = fd >= 0 ? fdopen(fd, "wb") : NULL;
     return n->out.file != NULL ? FINE : new_file_failed(n, fd);
+}
+
+bool new_file_is_output(const new_file *n)
+{
+    struct stat a, b;
+    return n->beside == NULL && fstat(fileno(n->out.file), &a) == 0 &&
+           fstat(STDOUT_FILENO, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
 /* Gives the written file its name. On Windows rename needs the name to be free. */

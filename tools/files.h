@@ -80,6 +80,8 @@ typedef struct new_file {
 
 /* Begins the file. mode: its permissions if it is new; 0600 keeps other users out. */
 int new_file_begin(new_file *n, const char *path, unsigned mode);
+/* Returns whether what is written goes to standard output. */
+bool new_file_is_output(const new_file *n);
 /* Ends the file and returns the exit code. After a code other than FINE and DAMAGED the
  * old file is unchanged. */
 int new_file_end(new_file *n, int code);

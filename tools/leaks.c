@@ -721,16 +721,27 @@ static void print_sum(leaks *l)
     }
 }
 
+/* Prints the command that rewrites a log; log: as a word of a shell. */
+static void put_compact(output *out, const char *log, const char *then)
+{
+    emit_text(out, "msgstore compact ");
+    emit_visible(out, log);
+    emit_text(out, " ");
+    emit_visible(out, log);
+    emit_format(out, " --replace %s\n", then);
+}
+
 /* Prints what is still there after all was done. Returns FAILED if there is any. */
 static int print_left(leaks *l)
 {
     bool masking = GIVEN(l->job->options, MASK_SECRETS);
-    const char *log = l->job->options->files[0];
+    const char *path = l->job->options->files[0];
+    const char *log = shell_word(&l->job->arena, path);
     uint64_t compacted = l->found - l->kept - l->in_state[BESIDE];
     if (compacted > 0) {
         emit_format(&l->out, "left       %" PRIu64 " in the file, in earlier text, names "
-                    "of hidden messages, or torn bytes:\n           msgstore compact %s "
-                    "%s --replace leaves them out\n", compacted, log, log);
+                    "of hidden messages, or torn bytes:\n           ", compacted);
+        put_compact(&l->out, log, "leaves them out");
     }
     if (l->kept > 0) {
         emit_format(&l->out, "left       %" PRIu64 " that views show%s\n", l->kept,
@@ -738,11 +749,11 @@ static int print_left(leaks *l)
     }
     for (size_t i = 0; i < COUNT_OF(beside); i++) {
         if (l->in_file[i] == 0) continue;
-        emit_format(&l->out, "left       %" PRIu64 " in %s%s: ", l->in_file[i], log,
-                    beside[i]);
+        emit_format(&l->out, "left       %" PRIu64 " in ", l->in_file[i]);
+        emit_visible(&l->out, path);
+        emit_format(&l->out, "%s: ", beside[i]);
         if (i == 0) emit_text(&l->out, "remove that file\n");
-        else emit_format(&l->out, "msgstore compact %s %s --replace removes it\n", log,
-                         log);
+        else put_compact(&l->out, log, "removes it");
     }
     if (l->found > 0) {
         emit_text(&l->out, "files      transcripts that were synced from still have "

@@ -395,11 +395,15 @@ static int parse_options(const command *c, int argc, char **argv, options *o)
     if (GIVEN(o, SINCE)) o->since_ns = local_time(o->since, o->since_ns);
     if (GIVEN(o, UNTIL)) o->until_ns = local_time(o->until, o->until_ns);
     if (is_reversed(c, o)) {
-        char right[300];
-        snprintf(right, sizeof right,
-                 "takes the STORE first: msgstore %s %.120s '%.120s'", c->name,
-                 o->files[1], o->files[0]);
-        return bad_usage(c, right, "");
+        char right[2000];
+        ms_arena arena = {0};
+        const char *store = shell_word(&arena, o->files[1]);
+        int len = snprintf(right, sizeof right,
+                           "takes the STORE first: msgstore %s %s %s", c->name, store,
+                           shell_word(&arena, o->files[0]));
+        ms_arena_deinit(&arena);
+        bool whole = (size_t)len < sizeof right;
+        return bad_usage(c, whole ? right : "takes the STORE first", "");
     }
     usual_log_take(c, o);
     if (usual_log_refuse(c, o)) return USAGE;

@@ -2,6 +2,7 @@
 
 #define _GNU_SOURCE
 #include "store.h"
+#include "cmd_sessions.h"
 #include "near.h"
 #include "postgres.h"
 
@@ -298,6 +299,12 @@ int close_job(job *j)
 
 enum { HINTED = 10 };         /* names that a complaint lists */
 
+static bool has_piece(ms_str name, bool begin, ms_str piece)
+{
+    return begin ? text_begins(name, piece)
+                 : find_bytes(name.ptr, name.len, piece.ptr, piece.len) != NULL;
+}
+
 /* Prints the agents, each once. */
 static void hint_agents(const ms_listing *list)
 {
@@ -322,20 +329,26 @@ static void hint_agents(const ms_listing *list)
     if (n > 0) complain("there are agents: %s%s", text, more > 0 ? ", ..." : "");
 }
 
-/* Prints the names of the sessions that have a piece, newest first, a line each. */
-static void hint(const ms_listing *list, ms_str piece)
+enum { TITLE_COLUMNS = 60 };
+
+/* Prints the names of the sessions that have a piece, or begin with it, newest first, a
+ * line each, with their titles. */
+static void hint(job *j, const ms_listing *list, bool begin, ms_str piece)
 {
     size_t shown = 0, more = 0;
+    char title[6 * TITLE_COLUMNS];
     for (size_t i = 0; i < list->count; i++) {
         ms_str item = list->items[i].location;
-        if (item.len == 0) continue;
-        if (find_bytes(item.ptr, item.len, piece.ptr, piece.len) == NULL) continue;
+        if (item.len == 0 || !has_piece(item, begin, piece)) continue;
         if (shown == HINTED) {
             more++;
             continue;
         }
         if (shown++ == 0) complain("there are sessions:");
-        complain("%.*s", item.len < 80 ? (int)item.len : 80, item.ptr);
+        cell c = cell_over(title, sizeof title, TITLE_COLUMNS);
+        cell_put(&c, session_title(j, &list->items[i], 0));
+        complain("%.*s %.*s", item.len < 80 ? (int)item.len : 80, item.ptr, (int)c.len,
+                 title);
     }
     if (more > 0) complain("and %zu more: see msgstore sessions", more);
 }
@@ -370,7 +383,7 @@ int look_up(job *j, bool agents, ms_str location, ms_str name, ms_listing *list)
     }
     complain("no messages of %s %.*s%s", agents ? "agent" : "session",
              name.len < 1024 ? (int)name.len : 1024, name.ptr, near_text(&n, meant));
-    if (!agents) hint(list, MS_STR(""));
+    if (!agents) hint(j, list, true, MS_STR(""));
     else hint_agents(list);
     if (agents && format_find(name) != NULL) {
         complain("%.*s is a program: sessions --agent lists its sessions",
@@ -393,10 +406,7 @@ static size_t find_piece(const ms_listing *list, bool begin, ms_str piece,
     size_t found = 0;
     for (size_t i = 0; i < list->count; i++) {
         ms_str item = list->items[i].location;
-        if (begin ? !text_begins(item, piece)
-                  : find_bytes(item.ptr, item.len, piece.ptr, piece.len) == NULL) {
-            continue;
-        }
+        if (!has_piece(item, begin, piece)) continue;
         found++;
         *location = item;
     }
@@ -418,6 +428,7 @@ int resolve(job *j, const ms_listing *list, ms_str name, ms_str *location)
     bool pieces = !j->appends && name.len > 0;
     if (pieces) found = find_piece(list, true, name, location);
     if (found == 1) return FINE;
+    bool begins = found > 1;
     int len = name.len < 1024 ? (int)name.len : 1024;
     if (pieces && found == 0) found = find_piece(list, false, name, location);
     if (found == 1) {
@@ -442,7 +453,7 @@ int resolve(job *j, const ms_listing *list, ms_str name, ms_str *location)
         complain("%.*s is a file, but one STORE is taken, then a SESSION", len, name.ptr);
         return USAGE;
     }
-    hint(list, found > 1 ? name : MS_STR(""));
+    hint(j, list, begins || found == 0, found > 1 ? name : MS_STR(""));
     return found > 1 ? USAGE : NOT_FOUND;
 }
 
@@ -477,7 +488,7 @@ int choose_location(job *j, const char *name, bool needed, ms_str *location)
     if (name == NULL && needed && list.count > 1) {
         complain("one of %zu sessions is to be named, with --location (of view, history "
                  "and others also as the last argument)", list.count);
-        hint(&list, MS_STR(""));
+        hint(j, &list, true, MS_STR(""));
         return USAGE;
     }
     if (name == NULL && needed) *location = list.items[0].location;

@@ -61,8 +61,10 @@ static const char *const changers[] = {
 
 bool usual_log_refuse(const command *c, const options *o)
 {
-    char path[1024], text[3000];
+    char path[1024];
     size_t i = 0;
+    ms_arena arena = {0};
+    ms_buf buf = {&arena, NULL, 0, 0};
     while (i < COUNT_OF(changers) && strcmp(changers[i], c->name) != 0) i++;
     if (i == COUNT_OF(changers) || o->usual) return false;
     if (!usual_log(path, sizeof path)) return false;
@@ -70,11 +72,16 @@ bool usual_log_refuse(const command *c, const options *o)
     if (o->n_files > 0 && strchr(o->files[0], '.') != NULL) return false;
     if (!is_there(path)) return false;
     complain("%s changes a log, which has to be named; with the usual one:", c->name);
-    size_t len = (size_t)snprintf(text, sizeof text, "  msgstore %s %s", c->name, path);
-    for (size_t k = 0; k < o->n_files && len < sizeof text; k++) {
-        len += (size_t)snprintf(text + len, sizeof text - len, " %s", o->files[k]);
+    put_shell_word(&buf, ms_str_of(path));
+    for (size_t k = 0; k < o->n_files; k++) {
+        ms_buf_write(&buf, " ", 1);
+        put_shell_word(&buf, ms_str_of(o->files[k]));
     }
-    complain("%s%s", text, GIVEN(o, SECRETS) ? " --secrets --apply" : "");
+    ms_str text = ms_buf_text(&buf);
+    bool whole = text.len < 1600; /* of a longer one a part would do something else */
+    complain("  msgstore %s %.*s%s", c->name, whole ? (int)text.len : 0, text.ptr,
+             !whole ? "LOG ..." : GIVEN(o, SECRETS) ? " --secrets --apply" : "");
+    ms_arena_deinit(&arena);
     return true;
 }
 
@@ -83,13 +90,15 @@ void usual_log_hint(const command *c, const options *o)
     static const char *const names[] = {"info", "doctor", "serve", "verify", "follow",
                                         "sessions", "mcp"};
     char path[1024];
-    const char *word = o->n_files == 1 ? o->files[0] : "-";
+    ms_arena arena = {0};
+    const char *word = o->n_files == 1 && !o->usual ? o->files[0] : "-";
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         if (strcmp(names[i], c->name) != 0 || is_store_word(word)) continue;
         if (strchr(word, '.') != NULL || !usual_log(path, sizeof path)) return;
         complain("%s takes no session; view, history, usage, report and hand-over do: "
-                 "msgstore view %s", c->name, word);
+                 "msgstore view %s", c->name, shell_word(&arena, word));
     }
+    ms_arena_deinit(&arena);
 }
 
 /* Returns whether a word has the ending of a file that is a store. */

@@ -527,11 +527,12 @@ static void claude_place(const writing *w, char *out, size_t size)
 {
     char folder[800];
     size_t i = 0;
-    for (; i < w->cwd.len && i + 1 < sizeof folder; i++) {
-        char c = w->cwd.ptr[i];
+    ms_str rest = w->cwd;
+    while (rest.len > 0 && i + 2 < sizeof folder) { /* by units of UTF-16, as Claude */
+        uint32_t c = next_point(&rest);
         bool plain = (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
-        folder[i] = c;
-        if (!plain) folder[i] = '-';
+        folder[i++] = plain ? (char)c : '-';
+        if (c > 0xffff) folder[i++] = '-';
     }
     folder[i] = '\0';
     snprintf(out, size, "~/.claude/projects/%s/%s.jsonl",

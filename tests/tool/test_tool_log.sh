@@ -86,8 +86,8 @@ $ alike export FILE =0>
 $ alike export FILE --format openai =0>
 convert $demo --to framework --with-location >$tmp/demo.out
 export $log == $tmp/demo.out
-view $log --location shop-tokyo -> 4 ^msgstore: shop-osaka$
-export $log --location shop-tokyo -> 4 ^msgstore: shop-osaka$
+view $log --location shop-tokyo -> 4 ^msgstore: shop-osaka Why did the Osaka shop
+export $log --location shop-tokyo -> 4 ^msgstore: shop-osaka Why did the Osaka shop
 export $log --location shop-osaka --location x -> 4 session x
 
 == info_of_a_log_has_its_state_and_its_counts

@@ -64,8 +64,8 @@ help snyc -> 2 did you mean sync\?
 -V => ^msgstore [0-9]
 
 == store_comes_first
-search 'rate limit' $log -> 2 takes the STORE first: msgstore search .*my\.log 'rate limit'
-view 0a1b $log -> 2 takes the STORE first: msgstore view .*my\.log '0a1b'
+search 'rate limit' $log -> 2 takes the STORE first: msgstore search .*my\.log 'rate limit'$
+view 0a1b $log -> 2 takes the STORE first: msgstore view .*my\.log 0a1b$
 view $log 0a1b => raised
 
 == time_that_is_none_lists_what_is_one
@@ -132,6 +132,7 @@ $ alone search phoenix server -> 2 msgstore search 'phoenix server'$
 $ alone search phoenix server -> 2 --location SESSION$
 $ alone search phoenix server is -> 2 quoted
 $ alone search missing.log x -> 4 missing.log
+$ (cd $tmp/cwd && alone search docs theme) -> 1 the folder docs has no messages; a TEXT of several words is quoted$
 
 == broken_link_of_a_folder_is_counted
 sessions $tmp/home/.claude =2> . -> 0 left out 1 pipe, socket, device or broken link$
@@ -165,7 +166,7 @@ $ alone view 5252 => phoenix -> 0 session 77e60a1b-5252.*, which has 5252 in its
 $ alone view 60a1b => phoenix -> 0 session 77e60a1b-5252
 $ alone view 0a1b => raised =0> phoenix
 $ alone history -> 2 one of 2 sessions is to be named
-$ alone view zzz -> 4 ^msgstore: 77e60a1b-5252[-0-9a-f]*$
+$ alone view zzz -> 4 ^msgstore: 77e60a1b-5252[-0-9a-f]* look at docs/theme.md and /mode$
 $ alone view --agent claude-code => * -> 0 claude-code is a program: sessions --agent
 
 == hand_over_names_what_comes_next
@@ -176,6 +177,9 @@ help hand-over => ^--to: claude-code codex opencode gemini-cli pi sts$
 hand-over $log --to claude -> 2 did you mean claude-code\?
 hand-over $log --to gemini -> 2 did you mean gemini-cli\?
 
+$ alone hand-over 77e6 --to codex -o /dev/stdout => ^\{.*session_meta =0> ^place
+$ alone hand-over 77e6 --to codex -o /dev/stdout >"$tmp/written"; cat $tmp/written => session_meta
+
 == words_of_other_tools_are_known
 version -> 2 did you mean -V\?
 list -> 2 did you mean sessions\?
@@ -184,6 +188,67 @@ cost -> 2 did you mean usage\?
 handoff -> 2 did you mean hand-over\?
 show -> 2 show needs a NUMBER
 END
+
+# ---- Commands that are printed: pasted, they do what they say.
+
+odd="$tmp/a  b'c"$'\n''d$(x)'
+mkdir -p "$odd"
+mkdir "$tmp/odd"
+odd_session()
+{
+    printf '{"type":"user","uuid":"o%s","parentUuid":null,"sessionId":"%s","cwd":"%s",' \
+        "$1" "$2" "$3"
+    printf '"timestamp":"2026-05-12T22:3%s:00Z","message":{"role":"user","content":"%s"}}\n' \
+        "$1" "$4"
+}
+odd_session 1 0dd00001-1 '/w/é 😀' odd >"$tmp/odd/1.jsonl"
+odd_session 2 0dd0 /w even >"$tmp/odd/2.jsonl"
+odd_session 3 10dd00001 /w 'x\u001b[31mlast\u0007\u202e' >"$tmp/odd/3.jsonl"
+"$tool" sync "$odd/x.log" "$tmp/odd" >"$tmp/out"
+"$tool" sync "$tmp/odd.log" "$tmp/odd" >"$tmp/out"
+
+{
+    echo '{"type":"user_message","content":"<caveat>x</caveat>","location":"w1"}'
+    echo '{"type":"user_message","content":"why is it slow","location":"w1"}'
+} >"$tmp/said.jsonl"
+
+# pasted WORDS: runs what the last complaint or line of a command has after "msgstore".
+pasted()
+{
+    local line
+    line=$("$@" 2>&1 | sed -n 's/.*[: ] *msgstore \(.*\)/\1/p' | head -1)
+    eval "HOME='$tmp/home' MSGSTORE_LOG='$tmp/odd.log' '$tool' $line"
+}
+
+named()
+{
+    MSGSTORE_LOG=$odd/x.log "$tool" "$@"
+}
+
+session <<'END'
+== printed_command_takes_a_path_of_any_characters
+$ pasted named note 1 rating 5 => ^noted|^$
+$ "$tool" note "$odd/x.log" 1 => ^rating|rating.*5
+$ pasted "$tool" search "it's  odd" "$odd/x.log" -> 1 nothing found in 3 messages
+$ pasted named search odd even -> 1 nothing found in 3 messages of 3 sessions$
+$ pasted "$tool" sync "$odd/y" => ^log +
+$ test -s "$odd/y.log"
+$ named redact "$odd" --secrets -> 2 msgstore sync new.log \$'/.*/a .040b.'c.012d\$\(x\)'
+$ named hand-over 0dd00001 --to pi -o "$tmp/it's.jsonl" => ^then +pi --session '.*/it'.''s.jsonl'$
+$ named hand-over 0dd00001 --to claude-code -o "$tmp/h.jsonl" => ^place +~/.claude/projects/-w-----/[-0-9a-f]*.jsonl$
+
+== title_is_what_a_user_said_not_what_a_program_added
+sessions $tmp/said.jsonl => why is it slow$
+
+== session_that_is_the_beginning_of_others_is_taken
+$ named search 0dd0 even => even
+$ named search even 0dd0 => even
+$ named view 0dd => * -> 2 ^msgstore: 2 sessions have 0dd in their names$
+$ named view 0dd -> 2 ^msgstore: 0dd00001-1 odd$
+$ named view 0dd 2>&1 | grep -c 10dd | tr 0 n => ^n$
+$ named view 9 2>&1 | tr -cd '\007\033' | wc -c => ^0$
+END
+
 
 cat >"$tmp/cost.jsonl" <<'END2'
 {"type":"user","uuid":"w1","parentUuid":null,"sessionId":"cc11","cwd":"/home/somebody/very/long/names/of/folders/that/are/wider/than/the/table/project-end","timestamp":"2026-05-12T22:30:00Z","message":{"role":"user","content":"one"}}
@@ -206,7 +271,15 @@ compact $tmp/less.log --dry-run =0> ^usage
 usage $tmp/cost.log --by project => …[^ ]*/project-end$
 END
 if has_terminal; then
+    {
+        echo '{"type":"file-history-snapshot","sessionId":"1ef7","uuid":"l1"}'
+        echo '{"type":"last-prompt","sessionId":"1ef7","uuid":"l2"}'
+        cat "$tmp/s.jsonl"
+    } >"$tmp/left.jsonl"
     session <<'END'
+== words_that_are_left_out_fit_no_terminal_at_all
+$ script -qec "stty cols 8; $tool sync $tmp/left.log $tmp/left.jsonl" /dev/null </dev/null | tr -d '\r' => ^left out .* 2 that are no messages: 1 [^,]*, and 1 more$
+
 == rows_fit_a_narrow_terminal
 $ script -qec "stty cols 60; NO_COLOR=1 $tool view $demo" /dev/null </dev/null | tr -d '\r' =0> ^.{61} => ^.{50,60}$
 $ script -qec "stty cols 60; NO_COLOR=1 $tool search $demo the -C 1" /dev/null </dev/null | tr -d '\r' =0> ^.{61} => ^> .{40,58}$

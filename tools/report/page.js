@@ -2666,19 +2666,8 @@ const factOf = (s, ...names) => {
 };
 const titleOf = (s) => factOf(s, "title", "summary") || s.name;
 
-/* Returns the title, or the first question of the user. */
-function nameOfSession(s) {
-  if (s.title === undefined) {
-    const asked = s.messages.filter((m) => m.class === "user" && !m.h);
-    const first = asked.find((m) => /^[^/<\[].{14}/.test(saidBy(m))) || asked[0];
-    const told = factOf(s, "title", "summary");
-    s.title =
-      told ||
-      (first === undefined ? "" : saidBy(first).replace(/\s+/g, " ").trim().slice(0, 110)) ||
-      s.name;
-  }
-  return s.title;
-}
+/* Returns the title that `msgstore sessions` has, which may be the first question. */
+const nameOfSession = (s) => (s.title || titleOf(s)).replace(/\s+/g, " ");
 
 /* Returns the text of a message, without the brackets of JSON. */
 function saidBy(m) {
