@@ -13,12 +13,13 @@ from ._ffi import (ArgumentError, BusyError, ConflictError, DamagedError, FullEr
                    ReadOnlyError, RefusedError, StorageError, UnsupportedError)
 from .store import (History, Message, Request, Store, action, assistant, member,
                     observation, open, rewrite, union, user, verify)
+from .words import Format, Provider
 
 __version__ = "0.3.0"
 __all__ = [
-    "ArgumentError", "BusyError", "ConflictError", "DamagedError", "FullError", "History",
-    "KeyReusedError", "Message", "MissingFileError", "MsgstoreError", "NotFoundError",
-    "ReadOnlyError", "RefusedError", "Request",
+    "ArgumentError", "BusyError", "ConflictError", "DamagedError", "Format", "FullError",
+    "History", "KeyReusedError", "Message", "MissingFileError", "MsgstoreError",
+    "NotFoundError", "Provider", "ReadOnlyError", "RefusedError", "Request",
     "StorageError", "Store", "UnsupportedError", "action", "assistant", "member",
     "observation", "open", "rewrite", "union", "user", "verify",
 ]

@@ -60,20 +60,50 @@ def _kind(value: Any) -> str:
     return "None" if value is None else f"a {type(value).__name__}"
 
 
-def user(content: Any, **members: Any) -> Message:
-    """A message of the user."""
-    return Message(type="user_message", content=content, **members)
+KEY_MAX = 1023  # bytes of an idempotency key
 
 
-def assistant(content: Any, **members: Any) -> Message:
-    """A message of the assistant."""
-    return Message(type="assistant_message", content=content, **members)
+def _built(message: Message, idempotency_key: Optional[str]) -> Message:
+    """Adds the key, if there is one, and checks the members that the store would ignore."""
+    if "key" in message:
+        raise ArgumentError("E_ARGUMENT", "key is no argument of a message: pass "
+                            "idempotency_key= so that a repeat is stored once (a member "
+                            "of your own named key goes into a plain dict)", "key")
+    call_id = message.get("tool_call_id")
+    for name, value in (("idempotency_key", idempotency_key), ("tool_call_id", call_id)):
+        if value is not None and not isinstance(value, str):
+            raise ArgumentError("E_KIND", f"{name} is {_kind(value)}, a string was "
+                                "expected", name)
+    if idempotency_key is not None:
+        if not 0 < len(_ffi.utf8(idempotency_key)) <= KEY_MAX:
+            raise ArgumentError("E_RANGE", f"idempotency_key is {idempotency_key[:20]!r}, "
+                                f"1 to {KEY_MAX} bytes were expected", "idempotency_key")
+        message["idempotency_key"] = idempotency_key
+    return message
+
+
+def user(content: Any, *, idempotency_key: Optional[str] = None, **members: Any) -> Message:
+    """A message of the user.
+
+    ``idempotency_key``, 1 to 1023 bytes, makes an append safe to repeat: a location has
+    one message with that key. A repeat returns its number, also when the message is
+    hidden since; other content is a :class:`KeyReusedError`. All builders take it.
+    ``members`` are agent_key, turn_id, timestamp and those of your own."""
+    message = Message(type="user_message", content=content, **members)
+    return _built(message, idempotency_key)
+
+
+def assistant(content: Any, *, idempotency_key: Optional[str] = None,
+              **members: Any) -> Message:
+    """A message of the assistant. ``idempotency_key`` as in :func:`user`."""
+    message = Message(type="assistant_message", content=content, **members)
+    return _built(message, idempotency_key)
 
 
 def action(tool: str, args: Union[Mapping[str, Any], str], call_id: Optional[str] = None,
-           **members: Any) -> Message:
+           *, idempotency_key: Optional[str] = None, **members: Any) -> Message:
     """A call of a tool. args: an object, or its JSON as a model wrote it; other text stays
-    a string."""
+    a string. ``idempotency_key`` as in :func:`user`."""
     if isinstance(args, str):
         try:
             parsed = json.loads(args)
@@ -86,14 +116,18 @@ def action(tool: str, args: Union[Mapping[str, Any], str], call_id: Optional[str
         raise ArgumentError("E_KIND", f"args is {_kind(args)}, a dict was expected", "args")
     if call_id is not None:
         members["tool_call_id"] = call_id
-    return Message(type="action", tool=tool, args=args, **members)
+    message = Message(type="action", tool=tool, args=args, **members)
+    return _built(message, idempotency_key)
 
 
-def observation(content: Any, call_id: Optional[str] = None, **members: Any) -> Message:
-    """The result of a tool; with ``type="error"`` its failure."""
+def observation(content: Any, call_id: Optional[str] = None, *,
+                idempotency_key: Optional[str] = None, **members: Any) -> Message:
+    """The result of a tool; with ``type="error"`` its failure. ``idempotency_key`` as in
+    :func:`user`."""
     if call_id is not None:
         members["tool_call_id"] = call_id
-    return Message({"type": "observation", "content": content, **members})
+    message = Message({"type": "observation", "content": content, **members})
+    return _built(message, idempotency_key)
 
 
 def _history(result: Dict[str, Any]) -> History:
@@ -216,8 +250,10 @@ class Store:
         ``sent`` is ``report.get("sent")`` of its own request, if that had ``previous``: a
         later request can name this response then.
         Returns first_seq, last_seq, messages, stop (the provider's word) and calls:
-        how many tools are to be called now. If storing the note of its usage fails, the
-        messages stay.
+        how many tools are to be called now. An answer without text and calls, such as
+        one that was cut off, makes no message: messages and first_seq are 0. With
+        ``agent_key`` the results of its calls need the same one. If storing the note of
+        its usage fails, the messages stay.
         """
         args = _given(provider=provider, location=location, agent_key=agent_key,
                       text_type=text_type, sent=sent)
@@ -361,7 +397,13 @@ class Store:
             args["subordinates"] = _words("subordinates", subordinates)
         if extra:
             args["extra"] = extra
-        result = _ffi.call(op, self._open, args)
+        try:
+            result = _ffi.call(op, self._open, args)
+        except ArgumentError as error:
+            if error.path != "opts.model":
+                raise
+            raise ArgumentError(error.code, "the model is missing: pass model=",
+                                "model") from None
         if "body" not in result:
             return result
         body = Request(result["body"])
@@ -519,7 +561,7 @@ class Store:
         ``since`` a time, in ``whole_turns``. ``dry_run`` only counts."""
         name = _path(path)
         args = _kept(newest, newest_bytes, since, whole_turns, locations, dry_run)
-        return _ffi.call("backup", self._open, {**args, "to_path": name})
+        return _ffi.call_file("backup", self._open, name, {**args, "to_path": name})
 
     def copy(self, path: Union[str, bytes, "os.PathLike[str]"], *, newest: int = 0,
              newest_bytes: int = 0, since: Optional[float] = None,

@@ -97,7 +97,8 @@ def test_openai_runner_uses_the_session(store):
                                       annotations=[])
             message = ResponseOutputMessage(id="m", type="message", role="assistant",
                                             status="completed", content=[text])
-            return ModelResponse(output=[message], usage=Usage(), response_id=None)
+            usage = Usage(requests=1, input_tokens=3, output_tokens=2, total_tokens=5)
+            return ModelResponse(output=[message], usage=usage, response_id=None)
 
         def stream_response(self, *args, **kwargs):
             raise NotImplementedError
@@ -115,6 +116,7 @@ def test_openai_runner_uses_the_session(store):
     assert [(m.type, m.content) for m in store.query("chat")] == [
         ("user_message", "one"), ("assistant_message", "answer 1"),
         ("user_message", "two"), ("assistant_message", "answer 2")]
+    assert store.usage("chat")["notes"] == 0  # a session is given items alone
 
 
 def test_openai_session_survives_its_process(tmp_path):

@@ -545,3 +545,11 @@ def test_search_costs_what_its_namespaces_have(store):
                           counting.of(lambda: one.put(("memories", "u3"), "k", {"n": 0})),
                           counting.of(lambda: one.search(("memories", "u3")))])
     assert costs[0] == costs[1]
+
+
+def test_a_search_finds_items_but_not_what_checkpoints_hold(log):
+    put(MsgstoreSaver(log), "1", said="needle in a checkpoint")
+    MsgstoreStore(log).put(("users", "1"), "name", {"value": "needle in an item"})
+    found, = log.search("needle")
+    assert found["location"].startswith("langgraph-store") and found["field"] == "content"
+    assert len(log.locations()) > 1 and log.usage()["notes"] == 0

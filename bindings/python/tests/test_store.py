@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import doctest
 import gc
 import inspect
 import json
@@ -751,12 +752,19 @@ def test_every_format_goes_in_and_out(store, format):
     assert plain("again") == plain("l") and len(plain("l")) == 2
 
 
-def test_chat_program_of_the_readme_goes_on_after_a_restart(tmp_path, capsys):
-    readme = (pathlib.Path(__file__).parent.parent / "README.md").read_text()
-    program = readme.split("```python\n")[1].split("```")[0]
+README = (pathlib.Path(__file__).parent.parent / "README.md").read_text()
+EMPTY = {"choices": [{"message": {"content": None}, "finish_reason": "length"}],
+         "usage": {"prompt_tokens": 3, "completion_tokens": 2}}
+
+
+def chat_program():
     names = {}
-    exec(program, names)
-    bodies = []
+    exec(README.split("```python\n")[1].split("```")[0], names)
+    return names["chat"]
+
+
+def test_chat_program_of_the_readme_goes_on_after_a_restart(tmp_path, capsys):
+    chat, bodies = chat_program(), []
 
     def ask(body):
         bodies.append(body)
@@ -764,9 +772,105 @@ def test_chat_program_of_the_readme_goes_on_after_a_restart(tmp_path, capsys):
                            "done": True, "done_reason": "stop"}).encode()
 
     for line in ("one", "two"):
-        names["chat"](str(tmp_path / "log.msl"), ask, iter([line]))
+        chat(str(tmp_path / "log.msl"), ask, iter([line]))
     assert capsys.readouterr().out == "a1\na2\n"
     assert [m["content"] for m in bodies[1]["messages"]] == ["one", "a1", "two"]
+
+
+def test_chat_program_of_the_readme_prints_why_an_answer_is_empty(tmp_path, capsys):
+    chat_program()(str(tmp_path / "log.msl"), lambda body: {
+        "message": {"role": "assistant", "content": ""}, "done": True,
+        "done_reason": "length"}, iter(["one"]))
+    assert capsys.readouterr().out == "(no answer: length)\n"
+
+
+def test_tool_loop_of_the_readme_ends_at_an_empty_answer(store):
+    block, = [block for block in README.split("```python\n") if ">>> while True:" in block]
+    example, = [example for example in doctest.DocTestParser().get_examples(block)
+                if example.source.startswith("while True:")]
+    store.append(msgstore.user("q"), "job_1")
+    names = {"store": store, "msgstore": msgstore, "tools": {}, "ask": lambda body: EMPTY}
+    exec(example.source, names)
+    assert names["got"]["messages"] == 0 and names["got"]["stop"] == "length"
+    assert [m.content for m in store] == ["q"]
+
+
+def test_results_of_an_agents_calls_have_its_agent_key(store):
+    store.answer({"choices": [{"message": {"tool_calls": [{"id": "c", "function": {
+        "name": "f", "arguments": "{}"}}]}}]}, "openai", "l", agent_key="w")
+    store.append(msgstore.observation("2", "c"), "l")
+    assert [c["id"] for c in store.pending("l", agent_key="w")["calls"]] == ["c"]
+    store.append(msgstore.observation("2", "c", agent_key="w"), "l")
+    assert store.pending("l", agent_key="w")["calls"] == []
+
+
+BUILDERS = [msgstore.user, msgstore.assistant, msgstore.observation,
+            lambda text, **members: msgstore.action(text, {}, **members)]
+
+
+@pytest.mark.parametrize("build", BUILDERS)
+def test_a_message_with_an_idempotency_key_is_stored_once(store, build):
+    seq, = store.append(build("x", idempotency_key="k"), "l")
+    assert store.append(build("x", idempotency_key="k"), "l") == [seq]
+    assert store.query("l")[0]["idempotency_key"] == "k"
+    with pytest.raises(msgstore.KeyReusedError):
+        store.append(build("y", idempotency_key="k"), "l")
+    store.hide(seq)
+    assert store.append(build("x", idempotency_key="k"), "l") == [seq]
+    assert store.query("l") == []
+    assert store.append(build("x", idempotency_key="k"), "other") == [seq + 1]
+    assert "idempotency_key" not in build("x", idempotency_key=None)
+
+
+@pytest.mark.parametrize("build", BUILDERS)
+@pytest.mark.parametrize("members, words", [
+    ({"key": "k"}, "idempotency_key="), ({"idempotency_key": 3}, "idempotency_key is an? int"),
+    ({"idempotency_key": ""}, "idempotency_key.*1 to 1023 bytes"),
+    ({"idempotency_key": "\u00e4" * 512}, "idempotency_key.*1 to 1023 bytes"),
+    ({"tool_call_id": 3}, "tool_call_id is an? int")])
+def test_builders_refuse_keys_and_ids_that_the_store_would_not_use(build, members, words):
+    with pytest.raises(msgstore.ArgumentError, match=words) as caught:
+        build("x", **members)
+    assert caught.value.path in members
+    build("x", idempotency_key="\u00e4" * 511 + "a")
+
+
+def test_builders_refuse_a_call_id_that_is_no_string():
+    for build in (lambda id: msgstore.observation("x", id),
+                  lambda id: msgstore.action("f", {}, id)):
+        for wrong in (3, b"c", ["c"]):
+            with pytest.raises(msgstore.ArgumentError, match="tool_call_id") as caught:
+                build(wrong)
+            assert caught.value.code == "E_KIND" and caught.value.path == "tool_call_id"
+        assert "tool_call_id" not in build(None)
+
+
+def test_a_member_named_key_is_of_the_user(store):
+    store.append({"type": "user_message", "content": "x", "key": "k"}, "l")
+    assert store.query("l")[0]["key"] == "k"
+
+
+def test_a_request_without_a_model_names_the_argument(store):
+    store.append([msgstore.user("x"), msgstore.assistant("y")], "l")
+    for call in (store.request, lambda *args: store.compact_request(*args, 1)):
+        with pytest.raises(msgstore.ArgumentError, match="model=") as caught:
+            call("l", "openai")
+        assert caught.value.path == "model" and caught.value.code == "E_ARGUMENT"
+        assert "opts" not in str(caught.value)
+
+
+def test_words_have_types_to_import():
+    assert msgstore.Provider is words.Provider and msgstore.Format is words.Format
+    assert {"Provider", "Format"} <= set(msgstore.__all__)
+
+
+def test_backup_and_copy_name_what_is_missing(store, tmp_path):
+    path = tmp_path / "no" / "x.msl"
+    for call in (store.backup, store.copy):
+        with pytest.raises(FileNotFoundError) as caught:
+            call(path)
+        assert isinstance(caught.value, msgstore.MissingFileError)
+        assert caught.value.errno == 2 and caught.value.filename == str(path)
 
 
 def test_history_refuses_a_limit_without_a_timeline(store):
@@ -845,6 +949,10 @@ def test_a_note_takes_any_json_but_null(store):
     (lambda s: s.answer([], "openai", "l"), "body is a list"),
     (lambda s: s.request("l", "openai", tools=["weather"]), r"tools\[0\] is a str"),
     (lambda s: msgstore.open("x", mode="append"), "create write new read"),
+    (lambda s: s.request("l", "opnai"), 'provider is "opnai".* openai '),
+    (lambda s: s.answer({}, "opnai", "l"), 'provider is "opnai".* openai '),
+    (lambda s: s.query("l", format="opnai"), 'format is "opnai".* openai '),
+    (lambda s: s.append([], "l", format="opnai"), 'format is "opnai".* openai '),
 ])
 def test_errors_help(store, call, words):
     with pytest.raises(msgstore.ArgumentError, match=words):

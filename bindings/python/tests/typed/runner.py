@@ -6,6 +6,12 @@ import msgstore
 from msgstore.adapters.openai_agents import MsgstoreCompactionSession, MsgstoreSession
 
 
+async def ask(provider: msgstore.Provider, format: msgstore.Format) -> None:
+    with msgstore.open() as store:
+        store.append(msgstore.user("y", idempotency_key="k"), "x", format=format)
+        store.request("x", provider, model="m")
+
+
 async def main() -> None:
     with msgstore.open("a.msl", mode="write", sync="each") as store:
         await Runner.run(Agent(name="a"), "x", session=MsgstoreSession(store, "x"))
