@@ -55,7 +55,7 @@ cc=${CC:-cc}
 }
 
 sed -e "s|^prefix=.*|prefix=$out|" -e 's|{prefix}/lib|{prefix}|' \
-    -e "s|^includedir=.*|includedir=$PWD|" -e 's|^Cflags: .*|& -I${includedir}/bindings|' \
+    -e "s|^includedir=.*|includedir=$PWD|" -e 's|^Cflags: .*|& -I${includedir}/bindings -I${includedir}/bindings/cpp|' \
     -e "s|@VERSION@|$version|" tools/libmsgstore.pc.in >"$out/libmsgstore.pc"
 
 cat >"$out/cmake/libmsgstore-config.cmake" <<'CMAKE'
@@ -86,7 +86,7 @@ endif()
 set_property(TARGET libmsgstore::shared PROPERTY IMPORTED_LOCATION "${_lib}/${_shared}")
 set_property(TARGET libmsgstore::static PROPERTY IMPORTED_LOCATION "${_lib}/libmsgstore.a")
 CMAKE
-printf '%s\n' "$PWD" "$PWD/bindings" >"$out/cmake/include-folder"
+printf '%s\n' "$PWD" "$PWD/bindings" "$PWD/bindings/cpp" >"$out/cmake/include-folder"
 echo "built in $out:"
 # shellcheck disable=SC2012
 ls "$out"

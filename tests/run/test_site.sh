@@ -65,7 +65,7 @@ pages_have()
     has interface/json.md 'ms_json_iter it = ms_json_iterate(value);'
     has docs/agent.md '](../interface/request.md#ms_request)'
     has docs/team.md '(../source/examples/manager.c.md)'
-    has README.md '](interface/log.md'
+    has docs/ten-calls.md '](../interface/ten.md'
 }
 result pages_have_what_the_sources_have "$(pages_have)"
 result no_private_name_has_an_entry "$(grep -lE '^### .(ms__|MS__)' $out/docs/interface/*.md)"
