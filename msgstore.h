@@ -1839,11 +1839,10 @@ typedef enum ms_kind {
     MS_KIND_PART = 10         /* ms_seq: of the message; content: text added to it */
 } ms_kind;
 MS_API ms_kind ms_kind_of(const ms_msg *msg);       /* from a view: MESSAGE or AMEND */
-#ifndef MSGSTORE_NO_LOG
 /* Returns whether a record is of the kind LOCATION and repeats what older ones have set.
- * It changes nothing: who takes the records of several logs together leaves it out. */
+ * It changes nothing: who takes the records of several logs together leaves it out. Not
+ * in code compiled for size without the log, whose stores write no such records. */
 MS_API bool ms_repeats_facts(const ms_msg *record);
-#endif
 
 /* Kinds of records for ms_query.raw, by bits. */
 enum {
@@ -7712,8 +7711,8 @@ static MS__ONCE ms_envelope *ms__record_begin(ms_record *record, ms_kind kind)
     return &record->envelope;
 }
 
-/* Appends one record. *result (may be NULL) receives of a HIDE how many messages it hides,
- * of a message its number. last: the end of a HIDE's range. */
+/* Appends one record. *result (may be NULL) receives of a HIDE how many messages it
+ * hides, of a message its number. last: the end of a HIDE's range. */
 static ms_result ms__change_put(ms_store *store, const ms_record *change, uint64_t last,
                                 uint64_t *result, ms_error *err)
 {
@@ -8256,7 +8255,7 @@ MS_API ms_result ms_location_get(ms_store *store, ms_str location, ms_arena *are
     return ms__facts_of(store, location, ms__absent(), arena, facts, err);
 }
 
-#ifndef MSGSTORE_NO_LOG
+#if !MS__SMALL || !defined(MSGSTORE_NO_LOG)
 MS_API bool ms_repeats_facts(const ms_msg *record)
 {
     return ms__facts_left(ms__bytes(record)) == MS__FACTS_ALL;

@@ -106,11 +106,10 @@ typedef enum ms_kind {
     MS_KIND_PART = 10         /* ms_seq: of the message; content: text added to it */
 } ms_kind;
 MS_API ms_kind ms_kind_of(const ms_msg *msg);       /* from a view: MESSAGE or AMEND */
-#ifndef MSGSTORE_NO_LOG
 /* Returns whether a record is of the kind LOCATION and repeats what older ones have set.
- * It changes nothing: who takes the records of several logs together leaves it out. */
+ * It changes nothing: who takes the records of several logs together leaves it out. Not
+ * in code compiled for size without the log, whose stores write no such records. */
 MS_API bool ms_repeats_facts(const ms_msg *record);
-#endif
 
 /* Kinds of records for ms_query.raw, by bits. */
 enum {

@@ -67,8 +67,8 @@ static MS__ONCE ms_envelope *ms__record_begin(ms_record *record, ms_kind kind)
     return &record->envelope;
 }
 
-/* Appends one record. *result (may be NULL) receives of a HIDE how many messages it hides,
- * of a message its number. last: the end of a HIDE's range. */
+/* Appends one record. *result (may be NULL) receives of a HIDE how many messages it
+ * hides, of a message its number. last: the end of a HIDE's range. */
 static ms_result ms__change_put(ms_store *store, const ms_record *change, uint64_t last,
                                 uint64_t *result, ms_error *err)
 {
@@ -611,7 +611,7 @@ MS_API ms_result ms_location_get(ms_store *store, ms_str location, ms_arena *are
     return ms__facts_of(store, location, ms__absent(), arena, facts, err);
 }
 
-#ifndef MSGSTORE_NO_LOG
+#if !MS__SMALL || !defined(MSGSTORE_NO_LOG)
 MS_API bool ms_repeats_facts(const ms_msg *record)
 {
     return ms__facts_left(ms__bytes(record)) == MS__FACTS_ALL;

@@ -1025,14 +1025,6 @@ static inline void twin_must_place(const twin *t, ms_store *store, size_t i)
 }
 
 
-/* Records that repeat all facts come when their store finds it time. Without the log the
- * program has its own implementation, and the interface no call for it. */
-#ifdef MSGSTORE_NO_LOG
-#define twin_repeats(msg) (ms__facts_left(ms__bytes(msg)) == MS__FACTS_ALL)
-#else
-#define twin_repeats(msg) ms_repeats_facts(msg)
-#endif
-
 /* Every record as it stands. Learns their sizes. *changes: those that are no messages. */
 static inline void twin_must_equal_raw(twin *t, ms_store *store, uint64_t *changes)
 {
@@ -1046,7 +1038,7 @@ static inline void twin_must_equal_raw(twin *t, ms_store *store, uint64_t *chang
     while ((msg = ms_next(&it)) != NULL) {
         ms_kind kind = ms_kind_of(msg);
         *changes += kind != MS_KIND_MESSAGE;
-        facts += kind == MS_KIND_LOCATION && !twin_repeats(msg);
+        facts += kind == MS_KIND_LOCATION && !ms_repeats_facts(msg);
         if (kind == MS_KIND_LOCATION || kind == MS_KIND_PART) continue;
         if (i == t->records.count) fail_msg("raw: a record too much, kind %d", (int)kind);
         twin_msg *want = t->records.items[i++];
