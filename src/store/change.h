@@ -501,8 +501,9 @@ static ms_result ms__facts_of(ms_store *store, ms_str location, ms_str more,
  * the bounds above do not hold. What is read beside damage is not written as all facts.
  *
  * What is left of the budget, in units of 8 bytes, is in each record that ms_location_set
- * writes, so that no handle has to count. Old records, forks, those of batches and what a union writes do not have them:
- * the next change adds them up. Where no record has them, it repeats all facts. */
+ * writes, so that no handle has to count. Old records, forks, those of batches and what a
+ * union writes do not have it: the next change adds them up. Where no record has it, all
+ * facts are repeated. */
 
 #define MS__FACTS_BUDGET 2048u /* bytes */
 #define MS__FACTS_LATER (1u << 17) /* units of 8 bytes until it is tried again */
