@@ -244,19 +244,19 @@ static MS__NOINLINE ms_result ms__answer_batch(ms_answer_stream *a, const ms_env
 
 /* Returns the message that has the note of usage: the last one of the answer, else the
  * newest of the location; 0: none. */
-static MS__NOINLINE uint64_t ms__answer_noted(const ms_answer_stream *a)
+static MS__NOINLINE uint64_t ms__answer_noted(ms_answer_stream *a)
 {
     ms_query q;
-    ms_cursor it;
     const ms_msg *msg;
     uint64_t seq = a->out.last_seq;
     if (seq != 0) return seq;
     memset(&q, 0, sizeof q);
     q.location = a->desc.location;
     q.limit = 1;
-    if (ms_query_open(a->desc.store, &q, &it, NULL) != MS_OK) return 0;
-    if ((msg = ms_next(&it)) != NULL) seq = ms_seq(msg);
-    (void)ms_cursor_close(&it, NULL);
+    ms_cursor *it = (ms_cursor *)ms_arena_alloc(ms__answer_arena(a), sizeof *it);
+    if (!it || ms_query_open(a->desc.store, &q, it, NULL) != MS_OK) return 0;
+    if ((msg = ms_next(it)) != NULL) seq = ms_seq(msg);
+    (void)ms_cursor_close(it, NULL);
     return seq;
 }
 
