@@ -109,7 +109,9 @@ MS_API ms_kind ms_kind_of(const ms_msg *msg);       /* from a view: MESSAGE or A
 /* Returns whether a record is of the kind LOCATION and repeats what older ones have set.
  * It changes nothing: who takes the records of several logs together leaves it out. Not
  * in code compiled for size without the log, whose stores write no such records. */
+#if !defined(MSGSTORE_NO_LOG) || !defined(__OPTIMIZE_SIZE__)
 MS_API bool ms_repeats_facts(const ms_msg *record);
+#endif
 
 /* Kinds of records for ms_query.raw, by bits. */
 enum {
