@@ -1104,7 +1104,7 @@ await test("served_session_is_reached_by_its_link_and_by_a_message", () =>
       for (const tab of ["Calls", "Figures", "Timeline"]) await show(p, tab);
       await p.run("location.hash = '#s=nobody'");
       await p.until("document.querySelector('#served .error')");
-      has(await text(p, "#served"), "no messages of location nobody");
+      has(await text(p, "#served"), "no messages of session nobody");
       same(p.errors.filter((e) => !e.includes("404")), [], "console");
       await p.close();
     }
