@@ -9283,7 +9283,8 @@ static MS__NOINLINE ms_result ms__copy_since(ms__copying *c, const ms_msg *msg,
     bool message = kind == MS_KIND_MESSAGE;
     bool kept = message ? ms__keeps(c, msg) : ms__kept_find(c, m.location, &k);
     /* the copy would have it as a change */
-    bool repeats = !MS__SMALL && ms__facts_left(ms__bytes(msg)) == MS__FACTS_ALL;
+    bool repeats = (!MS__SMALL || MS__LOG) &&
+                   ms__facts_left(ms__bytes(msg)) == MS__FACTS_ALL;
     /* The damaged record may have been the last one of its batch. */
     if (c->it->damaged != c->met) MS__TRY(ms__copy_batch(c, err));
     c->met = c->it->damaged;
@@ -37281,22 +37282,24 @@ static MS__NOINLINE ms_result ms__answer_batch(ms_answer_stream *a, const ms_env
     return MS_OK;
 }
 
-/* Returns the message that has the note of usage: the last one of the answer, else the
- * newest of the location; 0: none. */
-static MS__NOINLINE uint64_t ms__answer_noted(ms_answer_stream *a)
+/* Finds the message that gets the note of usage: the last one of the answer, else the
+ * newest of the location. *seq 0: there is none. */
+static MS__NOINLINE ms_result ms__answer_noted(ms_answer_stream *a, uint64_t *seq,
+                                               ms_error *err)
 {
     ms_query q;
     const ms_msg *msg;
-    uint64_t seq = a->out.last_seq;
-    if (seq != 0) return seq;
+    *seq = a->out.last_seq;
+    if (*seq != 0) return MS_OK;
     memset(&q, 0, sizeof q);
     q.location = a->desc.location;
     q.limit = 1;
     ms_cursor *it = (ms_cursor *)ms_arena_alloc(ms__answer_arena(a), sizeof *it);
-    if (!it || ms_query_open(a->desc.store, &q, it, NULL) != MS_OK) return 0;
-    if ((msg = ms_next(it)) != NULL) seq = ms_seq(msg);
-    (void)ms_cursor_close(it, NULL);
-    return seq;
+    if (!it) return ms__no_arena(err, ms__answer_arena(a), sizeof *it);
+    MS__TRY(ms_query_open(a->desc.store, &q, it, err));
+    if ((msg = ms_next(it)) != NULL) *seq = ms_seq(msg);
+    ms_result code = ms_cursor_close(it, err);
+    return *seq != 0 ? MS_OK : code; /* damage elsewhere is not the note's */
 }
 
 /* Appends the note of usage. */
@@ -37312,7 +37315,8 @@ static ms_result ms__answer_note(ms_answer_stream *a, ms_error *err)
     u->reasoning_tokens = n[MS__THOUGHT];
     if (n[MS__NS] <= INT64_MAX) u->duration_ns = (int64_t)n[MS__NS];
     if ((u->input_tokens | u->output_tokens) == 0) return MS_OK;
-    uint64_t seq = ms__answer_noted(a);
+    uint64_t seq;
+    MS__TRY(ms__answer_noted(a, &seq, err));
     if (seq == 0) return MS_OK;
     ms_result code = ms_note_usage(a->desc.store, seq, u, err);
     return code == MS_E_UNSUPPORTED ? MS_OK : code;

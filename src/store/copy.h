@@ -498,7 +498,8 @@ static MS__NOINLINE ms_result ms__copy_since(ms__copying *c, const ms_msg *msg,
     bool message = kind == MS_KIND_MESSAGE;
     bool kept = message ? ms__keeps(c, msg) : ms__kept_find(c, m.location, &k);
     /* the copy would have it as a change */
-    bool repeats = !MS__SMALL && ms__facts_left(ms__bytes(msg)) == MS__FACTS_ALL;
+    bool repeats = (!MS__SMALL || MS__LOG) &&
+                   ms__facts_left(ms__bytes(msg)) == MS__FACTS_ALL;
     /* The damaged record may have been the last one of its batch. */
     if (c->it->damaged != c->met) MS__TRY(ms__copy_batch(c, err));
     c->met = c->it->damaged;
