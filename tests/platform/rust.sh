@@ -62,7 +62,7 @@ if [ "$status" -ne 0 ]; then
     tail -n 60 "$log"
 fi
 fails=$(grep -cE '^test .*compile fail.* ok$' "$log")
-[ "$fails" -eq 2 ]
+[ "$fails" -eq 4 ]
 result "what outlives its store does not compile" $? "$log"
 
 # control NAME FILE OLD NEW TEST: the test must fail where NEW stands for OLD.
