@@ -248,7 +248,7 @@ try_zig()
     out=$PWD/out
     (cd dep && "$zig" build -Dstb="${stb#-isystem }" --prefix "$out")
     "$zig" cc -Iout/include -DMSGSTORE_LINKED consumer.c -Lout/lib -lmsgstore -o app
-    plus -Iout/include -DMSGSTORE_LINKED -Lout/lib -lmsgstore
+    CXX="$zig c++" plus -Iout/include -DMSGSTORE_LINKED -Lout/lib -lmsgstore
     ./plus
     ./app
 }
