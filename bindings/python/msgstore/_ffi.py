@@ -219,14 +219,15 @@ _Calls = Dict[object, Tuple[int, FrameType]]
 
 def _running(calls: _Calls) -> Set[int]:
     """Returns the threads of the calls that run. A call that an interrupt has ended
-    between two steps may still be noted, but its frame is on no stack."""
+    between two steps may still be noted; its frame, which Python refuses to clear while it
+    runs, can be cleared. (To look through the stacks of all threads would be the other
+    way: sys._current_frames() may never return before Python 3.12, if a collection within
+    it meets a finalizer that starts a thread or asks for the stacks.)"""
     threads = set()
-    stacks = sys._current_frames()
     for thread, frame in list(calls.values()):
-        found = stacks.get(thread)
-        while found is not None and found is not frame:
-            found = found.f_back
-        if found is not None:
+        try:
+            frame.clear()
+        except RuntimeError:
             threads.add(thread)
     return threads
 

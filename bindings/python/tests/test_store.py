@@ -630,6 +630,23 @@ def test_interrupts_at_any_moment_leave_nothing_open(tmp_path):
         signal.signal(signal.SIGALRM, before)
 
 
+def test_collection_amid_close_ends():
+    done = subprocess.run([sys.executable, "-c", """
+import gc, msgstore
+for turn in range(500):
+    member = msgstore.open()
+    union = msgstore.union([member])
+    union.itself = union
+    member.close()
+    del union, member  # garbage in a cycle: its finalizer frees a store
+    store = msgstore.open()
+    gc.set_threshold(1 + turn % 97)
+    store.close()
+print("ended")
+"""], stdout=subprocess.PIPE, timeout=60)
+    assert done.stdout == b"ended\n"
+
+
 def test_handler_that_closes_amid_close_does_not_wait(tmp_path):
     store = msgstore.open(tmp_path / "a.msl")
     store.append([msgstore.user("x" * 1000) for _ in range(5000)], "l")
