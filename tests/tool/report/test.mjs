@@ -12,35 +12,12 @@ import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { inflateRawSync } from "node:zlib";
 import { Browser } from "./browser.mjs";
+import { check, finish, same, test } from "./checks.mjs";
 import { BAD_FORMS, ODD_PATCHES, texts } from "./texts.mjs";
 
 const [tool, chromium, shots] = process.argv.slice(2);
 const samples = join(process.env.MS_SHARED || "../shared", "data");
 const tmp = mkdtempSync(join(tmpdir(), "report-"));
-const only = process.env.MS_TEST_ONLY;
-let failed = 0,
-  passed = 0;
-
-function check(condition, what) {
-  if (!condition) throw new Error(what);
-}
-
-function same(got, want, what) {
-  const [a, b] = [JSON.stringify(got), JSON.stringify(want)];
-  check(a === b, what + ": " + a + " instead of " + b);
-}
-
-async function test(name, run) {
-  if (only && !name.includes(only)) return;
-  try {
-    await run();
-    console.log("ok " + name);
-    passed++;
-  } catch (error) {
-    console.log("FAIL " + name + ": " + error.message);
-    failed++;
-  }
-}
 
 function msgstore(...args) {
   const { status, stderr } = spawnSync(tool, args, { encoding: "utf8" });
@@ -1331,5 +1308,4 @@ if (shots) {
 
 await browser.close();
 rmSync(tmp, { recursive: true, force: true });
-console.log(passed + " passed, " + failed + " failed");
-process.exit(failed > 0 ? 1 : 0);
+finish();

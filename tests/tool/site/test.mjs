@@ -9,35 +9,12 @@ import { createServer } from "node:http";
 import { existsSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import { extname, join, normalize } from "node:path";
 import { Browser } from "../report/browser.mjs";
+import { check, finish, same, test } from "../report/checks.mjs";
 
 const [chromium, shots] = process.argv.slice(2);
 const root = "build/site/html";
-const only = process.env.MS_TEST_ONLY;
 const PAGES = ["index.html", "docs/agent.html", "interface/store.html", "report/index.html", "bench/figures.html"];
 const READY = "document.readyState === 'complete' && !!document.querySelector('.md-search__input')";
-let failed = 0,
-  passed = 0;
-
-function check(condition, what) {
-  if (!condition) throw new Error(what);
-}
-
-function same(got, want, what) {
-  const [a, b] = [JSON.stringify(got), JSON.stringify(want)];
-  check(a === b, what + ": " + a + " instead of " + b);
-}
-
-async function test(name, run) {
-  if (only && !name.includes(only)) return;
-  try {
-    await run();
-    console.log("ok " + name);
-    passed++;
-  } catch (error) {
-    console.log("FAIL " + name + ": " + error.message);
-    failed++;
-  }
-}
 
 /* ---- A server of the folder, on this machine alone ---- */
 
@@ -180,5 +157,4 @@ for (const page of PAGES)
 
 await browser.close();
 server.close();
-console.log(passed + " passed, " + failed + " failed");
-process.exit(failed ? 1 : 0);
+finish();
