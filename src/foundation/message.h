@@ -8,6 +8,7 @@
  *      encoded message passes it.
  * ================================================================================== */
 
+/* Which posting lists and views a type is in, see [names]. */
 typedef enum ms__class {
     MS__CLASS_CONVERSATION,
     MS__CLASS_TRACE,
@@ -16,6 +17,7 @@ typedef enum ms__class {
     MS__CLASS_PLAIN
 } ms__class;
 
+/* How a request shows a message of a type, see [project]. */
 typedef enum ms__projection {
     MS__AS_USER_TEXT,
     MS__AS_ASSISTANT_TEXT,
@@ -26,6 +28,7 @@ typedef enum ms__projection {
     MS__AS_SOURCED_TEXT
 } ms__projection;
 
+/* The required fields, by the abbreviations in MS_TYPES. */
 enum {
     MS__NEED_C = 1 << MS_F_CONTENT,
     MS__NEED_TA = 1 << MS_F_TOOL | 1 << MS_F_ARGS,
@@ -84,7 +87,8 @@ static const ms__field_row ms__fields[MS_FIELD_COUNT] = {
 #undef MS__X
 };
 
-/* A tag has five bits in a record, see [record]. */
+/* A tag has five bits for the field, see [record]. A set has seven bits below type 1, and
+ * MS_TYPES_ALL needs one above the last type. */
 MS__STATIC_ASSERT(fields_fit_a_tag, MS_FIELD_COUNT <= 32);
 MS__STATIC_ASSERT(types_fit_a_set, MS_TYPE_COUNT <= 57);
 
@@ -245,7 +249,7 @@ static bool ms__is_plain_name(ms_str name)
 }
 
 /* Checks a name by which messages are found: location, agent key, turn id, idempotency
- * key. */
+ * key. An absent one passes. */
 static ms_result ms__key_check(ms_str key, const char *name, bool may_be_empty,
                                ms_error *err)
 {
@@ -267,10 +271,10 @@ static ms_result ms__key_check(ms_str key, const char *name, bool may_be_empty,
     return code == MS_OK ? MS_OK : ms__at_field(err, code, name);
 }
 
-#define MS__VALUE_MAX (UINT32_MAX / 8)
+#define MS__VALUE_MAX (UINT32_MAX / 8) /* bytes; three times as many after repair */
 
-/* Returns whether a text is JSON that a field takes. *value (may be NULL) receives it
- * without the space around it. */
+/* Checks that a text is JSON that a field takes. *value (may be NULL) receives it without
+ * the space around it. */
 static ms_result ms__field_json(ms_str text, ms_str *value, ms_error *err)
 {
     static const ms_json_opts opts = {MS_FIELD_MAX_DEPTH, false};
