@@ -7069,7 +7069,7 @@ static const ms_envelope *ms__run_envelope(const ms__append_run *run, size_t i)
     return run->records ? &run->records[i].envelope : &run->messages[i];
 }
 
-/* Returns record i if it is a change, NULL if it is a message. */
+/* Returns record i if it is a change; NULL: a message. */
 static const ms_record *ms__run_change(const ms__append_run *run, size_t i)
 {
     bool change = MS__CHANGES && run->records && run->records[i].kind != MS_KIND_MESSAGE;
@@ -7902,8 +7902,7 @@ MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value va
 }
 
 #if !MS__SMALL
-/* Returns whether a store remembers facts: one that keeps records in place, and (set)
- * takes new ones. */
+/* Returns whether a store remembers facts. set: and takes new ones. */
 static bool ms__folds(ms_store *store, ms_str location, bool set)
 {
     ms__folded none;
@@ -9595,7 +9594,7 @@ typedef struct ms__name_node {
 
 typedef struct ms__loc {
     ms__name_node name;
-    void *edits; /* ms__edits, atomic; NULL: no message was ever changed */
+    void *edits; /* ms__edits, atomic; NULL: not read, or no changes but PARTs */
 #if !MS__SMALL
     struct ms__related *related; /* under the lock; NULL: no reader has asked */
 #endif
@@ -9628,6 +9627,7 @@ typedef struct ms__version {
     const unsigned char *record; /* the new content; NULL: hidden */
 } ms__version;
 
+/* A message with versions. */
 typedef struct ms__changed {
     ms__node node; /* hash: of seq */
     uint64_t seq;
@@ -9702,6 +9702,7 @@ typedef struct ms__related {
     ms__folded folded; /* and the facts in it */
 } ms__related;
 
+/* The names and posting lists of a tail; of a log, also those with its edits. */
 typedef struct ms__tail_names {
     unsigned char *buffer; /* memory comes from its end; NULL: from nodes */
     size_t top;            /* buffer: nodes are above this offset */

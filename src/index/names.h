@@ -88,7 +88,7 @@ typedef struct ms__name_node {
 
 typedef struct ms__loc {
     ms__name_node name;
-    void *edits; /* ms__edits, atomic; NULL: no message was ever changed */
+    void *edits; /* ms__edits, atomic; NULL: not read, or no changes but PARTs */
 #if !MS__SMALL
     struct ms__related *related; /* under the lock; NULL: no reader has asked */
 #endif
@@ -121,6 +121,7 @@ typedef struct ms__version {
     const unsigned char *record; /* the new content; NULL: hidden */
 } ms__version;
 
+/* A message with versions. */
 typedef struct ms__changed {
     ms__node node; /* hash: of seq */
     uint64_t seq;
@@ -195,6 +196,7 @@ typedef struct ms__related {
     ms__folded folded; /* and the facts in it */
 } ms__related;
 
+/* The names and posting lists of a tail; of a log, also those with its edits. */
 typedef struct ms__tail_names {
     unsigned char *buffer; /* memory comes from its end; NULL: from nodes */
     size_t top;            /* buffer: nodes are above this offset */

@@ -238,8 +238,7 @@ MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value va
 }
 
 #if !MS__SMALL
-/* Returns whether a store remembers facts: one that keeps records in place, and (set)
- * takes new ones. */
+/* Returns whether a store remembers facts. set: and takes new ones. */
 static bool ms__folds(ms_store *store, ms_str location, bool set)
 {
     ms__folded none;

@@ -45,7 +45,7 @@ static const ms_envelope *ms__run_envelope(const ms__append_run *run, size_t i)
     return run->records ? &run->records[i].envelope : &run->messages[i];
 }
 
-/* Returns record i if it is a change, NULL if it is a message. */
+/* Returns record i if it is a change; NULL: a message. */
 static const ms_record *ms__run_change(const ms__append_run *run, size_t i)
 {
     bool change = MS__CHANGES && run->records && run->records[i].kind != MS_KIND_MESSAGE;
