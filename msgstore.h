@@ -5860,9 +5860,9 @@ static const struct {
 #define MS__ROLE_ROWS (sizeof ms__roles / sizeof ms__roles[0])
 
 typedef enum ms__field_kind {
-    MS__KIND_TEXT,
-    MS__KIND_VALUE,
-    MS__KIND_OBJECT
+    MS__FIELD_TEXT,
+    MS__FIELD_VALUE,
+    MS__FIELD_OBJECT
 } ms__field_kind;
 
 typedef struct ms__field_row {
@@ -5872,9 +5872,9 @@ typedef struct ms__field_row {
 } ms__field_row;
 
 static const ms__field_row ms__fields[MS_FIELD_COUNT] = {
-    {"", 0, MS__KIND_TEXT},
+    {"", 0, MS__FIELD_TEXT},
 #define MS__X(number, name, member, kind) \
-    {#member, offsetof(ms_envelope, member), MS__KIND_##kind},
+    {#member, offsetof(ms_envelope, member), MS__FIELD_##kind},
     MS_FIELDS(MS__X)
 #undef MS__X
 };
@@ -5928,8 +5928,8 @@ static unsigned ms__lowest(uint32_t set)
 static bool ms__field_is_json(const ms_envelope *m, unsigned field)
 {
     ms_value v;
-    if (ms__fields[field].kind != MS__KIND_VALUE)
-        return ms__fields[field].kind == MS__KIND_OBJECT;
+    if (ms__fields[field].kind != MS__FIELD_VALUE)
+        return ms__fields[field].kind == MS__FIELD_OBJECT;
     memcpy(&v, (const char *)m + ms__fields[field].at, sizeof v);
     return v.json;
 }
@@ -5937,7 +5937,7 @@ static bool ms__field_is_json(const ms_envelope *m, unsigned field)
 static void ms__field_set(ms_envelope *m, unsigned field, ms_str text, bool json)
 {
     ms_value v = json ? ms_json(text) : ms_text_n(text);
-    bool value = ms__fields[field].kind == MS__KIND_VALUE;
+    bool value = ms__fields[field].kind == MS__FIELD_VALUE;
     if (value) memcpy((char *)m + ms__fields[field].at, &v, sizeof v);
     else memcpy((char *)m + ms__fields[field].at, &text, sizeof text);
 }
@@ -6092,7 +6092,7 @@ static ms_result ms__field_check(const ms_envelope *m, unsigned field, ms_error 
                            (uint64_t)text.len, (uint64_t)MS__VALUE_MAX);
     if (!ms__field_is_json(m, field)) return MS_OK;
     ms_result code = ms__field_json(text, &value, err);
-    if (code == MS_OK && ms__fields[field].kind == MS__KIND_OBJECT &&
+    if (code == MS_OK && ms__fields[field].kind == MS__FIELD_OBJECT &&
         ms_json_kind_of(value) != MS_JSON_OBJECT)
         code = ms__fail(err, MS_E_KIND, "%s is '%v', a JSON object was expected", name,
                         MS__V(value));
@@ -7033,7 +7033,7 @@ MS_API bool ms_query_match(const ms_query *query, const ms_msg *msg)
  * ================================================================================== */
 
 /* Prefetches the beginning of a text. */
-static void ms__text_soon(ms_str text)
+static void ms__prefetch_text(ms_str text)
 {
     size_t most = ms__min(text.len, 1024);
     for (size_t i = 0; i < most; i += 64) MS__PREFETCH(text.ptr + i);
@@ -7145,8 +7145,8 @@ static ms_result ms__message_measure(ms_str location, const ms_envelope *m, ms__
                                      ms_error *err)
 {
     if (!m) return ms__fail(err, MS_E_ARGUMENT, "the envelope is missing");
-    ms__text_soon(m->content.text);
-    ms__text_soon(m->args.text);
+    ms__prefetch_text(m->content.text);
+    ms__prefetch_text(m->args.text);
     MS__TRY(ms__layout_of(m, location, MS__UNKNOWN, l, err));
     MS__TRY(ms__flags_check(m, err));
     if (ms__is_empty(location) && ms__is_empty(m->location))
@@ -7847,8 +7847,8 @@ MS_API ms_result ms_hide_range(ms_store *store, ms_str location, uint64_t first_
 
 /* Checks that the store can change, and that seq is a visible message of the location, or
  * 0. */
-static ms_result ms__stands_in(ms_store *store, ms_str location, uint64_t seq,
-                               ms_error *err)
+static ms_result ms__visible_check(ms_store *store, ms_str location, uint64_t seq,
+                                   ms_error *err)
 {
     ms_arena own;
     const ms_msg *msg;
@@ -7866,7 +7866,7 @@ MS_API ms_result ms_rewind(ms_store *store, ms_str location, uint64_t seq,
                            uint64_t *hidden, ms_error *err)
 {
     if (hidden) *hidden = 0;
-    MS__TRY(ms__stands_in(store, location, seq, err));
+    MS__TRY(ms__visible_check(store, location, seq, err));
     return ms__hide(store, location, seq + 1, UINT64_MAX, hidden, err);
 }
 
@@ -7903,7 +7903,7 @@ MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value va
 
 #if !MS__SMALL
 /* Returns whether a store remembers facts. set: and takes new ones. */
-static bool ms__folds(ms_store *store, ms_str location, bool set)
+static bool ms__remembers_facts(ms_store *store, ms_str location, bool set)
 {
     ms__folded none;
     const ms__hooks *hooks = store->backend->hooks;
@@ -7928,7 +7928,7 @@ MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
     if (ms_json_kind_of(facts) != MS_JSON_OBJECT)
         return ms__fail_at(err, MS_E_KIND, "facts", "facts must be a JSON object");
 #if !MS__SMALL
-    if (ms__folds(store, location, true))
+    if (ms__remembers_facts(store, location, true))
         return ms__facts_set_in(store, location, facts, err);
 #endif
     return ms__change_put(store, &change, 0, NULL, err);
@@ -8067,8 +8067,8 @@ static MS__NOINLINE ms_result ms__facts_open(ms_store *store, ms_str location,
 }
 
 /* Adds the members of records, oldest first, that were read newest first. */
-static ms_result ms__facts_turn(ms__facts *f, const ms_str *texts, size_t n,
-                                ms_error *err)
+static ms_result ms__facts_add_all(ms__facts *f, const ms_str *texts, size_t n,
+                                   ms_error *err)
 {
     while (n-- > 0) MS__TRY(ms__facts_add(f, texts[n], err));
     return MS_OK;
@@ -8099,7 +8099,7 @@ static MS__NOINLINE ms_result ms__facts_read_back(ms_store *store, ms_str locati
     ms_result code = MS_OK;
     if (!all && msg) code = ms__no_arena(err, f->arena, n * sizeof *texts);
     else if (!all) code = ms__facts_add(f, known.text, err);
-    if (code == MS_OK) code = ms__facts_turn(f, texts, n, err);
+    if (code == MS_OK) code = ms__facts_add_all(f, texts, n, err);
     f->upto = it->now;
     f->records = n;
     f->from = n > 0 ? it->of.merge.last_place : known.upto;
@@ -8134,16 +8134,17 @@ static ms_result ms__facts_of(ms_store *store, ms_str location, ms_str more,
 #if MS__SMALL
     ms_result code = ms__facts_read(store, location, &f, err);
 #else
-    bool folds = ms__folds(store, location, false);
-    ms_result code = folds ? ms__facts_read_back(store, location, &f, err)
-                           : ms__facts_read(store, location, &f, err);
+    bool remembers = ms__remembers_facts(store, location, false);
+    ms_result code = remembers ? ms__facts_read_back(store, location, &f, err)
+                               : ms__facts_read(store, location, &f, err);
 #endif
     if (code != MS_OK && code != MS_E_DAMAGED) return code;
     MS__TRY(ms__facts_add(&f, more, err));
     ms__facts_fold(&f);
     MS__TRY(ms__facts_text(&f, out, err));
 #if !MS__SMALL
-    if (folds && code == MS_OK && !more.ptr) ms__facts_keep(store, location, &f, *out);
+    if (remembers && code == MS_OK && !more.ptr)
+        ms__facts_keep(store, location, &f, *out);
 #endif
     return code;
 }
@@ -8375,7 +8376,7 @@ MS_API MS__RARE ms_result ms_fork(ms_store *store, ms_str from, uint64_t seq, ms
     memset(&own, 0, sizeof own);
     memset(&f, 0, sizeof f);
     memset(&opts, 0, sizeof opts);
-    MS__TRY(ms__stands_in(store, from, seq, err));
+    MS__TRY(ms__visible_check(store, from, seq, err));
     MS__TRY(ms__location_check(to, "to", err));
     f.store = store;
     f.arena = arena ? arena : &own;

@@ -68,9 +68,9 @@ static const struct {
 #define MS__ROLE_ROWS (sizeof ms__roles / sizeof ms__roles[0])
 
 typedef enum ms__field_kind {
-    MS__KIND_TEXT,
-    MS__KIND_VALUE,
-    MS__KIND_OBJECT
+    MS__FIELD_TEXT,
+    MS__FIELD_VALUE,
+    MS__FIELD_OBJECT
 } ms__field_kind;
 
 typedef struct ms__field_row {
@@ -80,9 +80,9 @@ typedef struct ms__field_row {
 } ms__field_row;
 
 static const ms__field_row ms__fields[MS_FIELD_COUNT] = {
-    {"", 0, MS__KIND_TEXT},
+    {"", 0, MS__FIELD_TEXT},
 #define MS__X(number, name, member, kind) \
-    {#member, offsetof(ms_envelope, member), MS__KIND_##kind},
+    {#member, offsetof(ms_envelope, member), MS__FIELD_##kind},
     MS_FIELDS(MS__X)
 #undef MS__X
 };
@@ -136,8 +136,8 @@ static unsigned ms__lowest(uint32_t set)
 static bool ms__field_is_json(const ms_envelope *m, unsigned field)
 {
     ms_value v;
-    if (ms__fields[field].kind != MS__KIND_VALUE)
-        return ms__fields[field].kind == MS__KIND_OBJECT;
+    if (ms__fields[field].kind != MS__FIELD_VALUE)
+        return ms__fields[field].kind == MS__FIELD_OBJECT;
     memcpy(&v, (const char *)m + ms__fields[field].at, sizeof v);
     return v.json;
 }
@@ -145,7 +145,7 @@ static bool ms__field_is_json(const ms_envelope *m, unsigned field)
 static void ms__field_set(ms_envelope *m, unsigned field, ms_str text, bool json)
 {
     ms_value v = json ? ms_json(text) : ms_text_n(text);
-    bool value = ms__fields[field].kind == MS__KIND_VALUE;
+    bool value = ms__fields[field].kind == MS__FIELD_VALUE;
     if (value) memcpy((char *)m + ms__fields[field].at, &v, sizeof v);
     else memcpy((char *)m + ms__fields[field].at, &text, sizeof text);
 }
@@ -300,7 +300,7 @@ static ms_result ms__field_check(const ms_envelope *m, unsigned field, ms_error 
                            (uint64_t)text.len, (uint64_t)MS__VALUE_MAX);
     if (!ms__field_is_json(m, field)) return MS_OK;
     ms_result code = ms__field_json(text, &value, err);
-    if (code == MS_OK && ms__fields[field].kind == MS__KIND_OBJECT &&
+    if (code == MS_OK && ms__fields[field].kind == MS__FIELD_OBJECT &&
         ms_json_kind_of(value) != MS_JSON_OBJECT)
         code = ms__fail(err, MS_E_KIND, "%s is '%v', a JSON object was expected", name,
                         MS__V(value));

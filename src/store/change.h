@@ -183,8 +183,8 @@ MS_API ms_result ms_hide_range(ms_store *store, ms_str location, uint64_t first_
 
 /* Checks that the store can change, and that seq is a visible message of the location, or
  * 0. */
-static ms_result ms__stands_in(ms_store *store, ms_str location, uint64_t seq,
-                               ms_error *err)
+static ms_result ms__visible_check(ms_store *store, ms_str location, uint64_t seq,
+                                   ms_error *err)
 {
     ms_arena own;
     const ms_msg *msg;
@@ -202,7 +202,7 @@ MS_API ms_result ms_rewind(ms_store *store, ms_str location, uint64_t seq,
                            uint64_t *hidden, ms_error *err)
 {
     if (hidden) *hidden = 0;
-    MS__TRY(ms__stands_in(store, location, seq, err));
+    MS__TRY(ms__visible_check(store, location, seq, err));
     return ms__hide(store, location, seq + 1, UINT64_MAX, hidden, err);
 }
 
@@ -239,7 +239,7 @@ MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value va
 
 #if !MS__SMALL
 /* Returns whether a store remembers facts. set: and takes new ones. */
-static bool ms__folds(ms_store *store, ms_str location, bool set)
+static bool ms__remembers_facts(ms_store *store, ms_str location, bool set)
 {
     ms__folded none;
     const ms__hooks *hooks = store->backend->hooks;
@@ -264,7 +264,7 @@ MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
     if (ms_json_kind_of(facts) != MS_JSON_OBJECT)
         return ms__fail_at(err, MS_E_KIND, "facts", "facts must be a JSON object");
 #if !MS__SMALL
-    if (ms__folds(store, location, true))
+    if (ms__remembers_facts(store, location, true))
         return ms__facts_set_in(store, location, facts, err);
 #endif
     return ms__change_put(store, &change, 0, NULL, err);
@@ -403,8 +403,8 @@ static MS__NOINLINE ms_result ms__facts_open(ms_store *store, ms_str location,
 }
 
 /* Adds the members of records, oldest first, that were read newest first. */
-static ms_result ms__facts_turn(ms__facts *f, const ms_str *texts, size_t n,
-                                ms_error *err)
+static ms_result ms__facts_add_all(ms__facts *f, const ms_str *texts, size_t n,
+                                   ms_error *err)
 {
     while (n-- > 0) MS__TRY(ms__facts_add(f, texts[n], err));
     return MS_OK;
@@ -435,7 +435,7 @@ static MS__NOINLINE ms_result ms__facts_read_back(ms_store *store, ms_str locati
     ms_result code = MS_OK;
     if (!all && msg) code = ms__no_arena(err, f->arena, n * sizeof *texts);
     else if (!all) code = ms__facts_add(f, known.text, err);
-    if (code == MS_OK) code = ms__facts_turn(f, texts, n, err);
+    if (code == MS_OK) code = ms__facts_add_all(f, texts, n, err);
     f->upto = it->now;
     f->records = n;
     f->from = n > 0 ? it->of.merge.last_place : known.upto;
@@ -470,16 +470,17 @@ static ms_result ms__facts_of(ms_store *store, ms_str location, ms_str more,
 #if MS__SMALL
     ms_result code = ms__facts_read(store, location, &f, err);
 #else
-    bool folds = ms__folds(store, location, false);
-    ms_result code = folds ? ms__facts_read_back(store, location, &f, err)
-                           : ms__facts_read(store, location, &f, err);
+    bool remembers = ms__remembers_facts(store, location, false);
+    ms_result code = remembers ? ms__facts_read_back(store, location, &f, err)
+                               : ms__facts_read(store, location, &f, err);
 #endif
     if (code != MS_OK && code != MS_E_DAMAGED) return code;
     MS__TRY(ms__facts_add(&f, more, err));
     ms__facts_fold(&f);
     MS__TRY(ms__facts_text(&f, out, err));
 #if !MS__SMALL
-    if (folds && code == MS_OK && !more.ptr) ms__facts_keep(store, location, &f, *out);
+    if (remembers && code == MS_OK && !more.ptr)
+        ms__facts_keep(store, location, &f, *out);
 #endif
     return code;
 }
@@ -711,7 +712,7 @@ MS_API MS__RARE ms_result ms_fork(ms_store *store, ms_str from, uint64_t seq, ms
     memset(&own, 0, sizeof own);
     memset(&f, 0, sizeof f);
     memset(&opts, 0, sizeof opts);
-    MS__TRY(ms__stands_in(store, from, seq, err));
+    MS__TRY(ms__visible_check(store, from, seq, err));
     MS__TRY(ms__location_check(to, "to", err));
     f.store = store;
     f.arena = arena ? arena : &own;

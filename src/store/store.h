@@ -9,7 +9,7 @@
  * ================================================================================== */
 
 /* Prefetches the beginning of a text. */
-static void ms__text_soon(ms_str text)
+static void ms__prefetch_text(ms_str text)
 {
     size_t most = ms__min(text.len, 1024);
     for (size_t i = 0; i < most; i += 64) MS__PREFETCH(text.ptr + i);
@@ -121,8 +121,8 @@ static ms_result ms__message_measure(ms_str location, const ms_envelope *m, ms__
                                      ms_error *err)
 {
     if (!m) return ms__fail(err, MS_E_ARGUMENT, "the envelope is missing");
-    ms__text_soon(m->content.text);
-    ms__text_soon(m->args.text);
+    ms__prefetch_text(m->content.text);
+    ms__prefetch_text(m->args.text);
     MS__TRY(ms__layout_of(m, location, MS__UNKNOWN, l, err));
     MS__TRY(ms__flags_check(m, err));
     if (ms__is_empty(location) && ms__is_empty(m->location))
