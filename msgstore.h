@@ -3397,17 +3397,16 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 
 /* ==== [platform] compiler and system, decided once ===================================
  * Each difference between compilers and systems is a 0/1 macro or a small function of
- * this section. The library needs malloc (through ms_alloc), the time of day, one lock
- * and a pause; [os] has the calls on files. C++11 cannot read <stdatomic.h>, so the
- * builtins of gcc and clang and the Interlocked functions serve.
+ * this section. The library needs malloc (through ms_alloc), the time of day, a lock, a
+ * condition variable and a pause; [os] has the calls on files. C++11 cannot read
+ * <stdatomic.h>, so the builtins of gcc and clang and the Interlocked functions serve.
  *
  * Atomics are 32-bit words and pointers: every target has them without a lock. A compiler
  * may turn a 64-bit load on a 32-bit machine into a write.
  *
- * At -O2 gcc inlined 72 and more bytes of errors into 90 callers. MS__ONCE keeps such
- * functions out of callers, and MS__RARE has errors and openings compiled for size: 7 %
- * less code, by `size`. The time of compiling stayed the same (bash bench/compile.sh).
- * Neither is for what runs for each message; with -Os the compiler chooses well itself.
+ * MS__ONCE keeps a function out of its many callers, and MS__RARE has errors and openings
+ * compiled for size: together 7 % less code at -O2, by `size`. Neither is for what runs
+ * for each message; with -Os the compiler chooses itself.
  * ================================================================================== */
 
 #include <float.h>
@@ -3451,7 +3450,7 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 #endif
 
 /* SSE2 and NEON scan text 16 bytes at a time; without them it is scanned by words, with
- * equal results. tests/test_fast.c compares both, and sets this to 0 for one. */
+ * equal results. test_fast compares both, with this set to 0 for one. */
 #ifndef MS__SIMD
 #define MS__SIMD (MS__GNUC && !MS__SMALL)
 #endif
@@ -3514,7 +3513,7 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 #define MS__NOINLINE __attribute__((noinline)) /* large locals stay out of callers */
 #if MS__SMALL
 #define MS__ONCE /* the compiler inlines what that makes smaller */
-#define MS__CALLED __attribute__((noinline)) /* but it errs: a call is smaller */
+#define MS__CALLED __attribute__((noinline)) /* where it is wrong: a call is smaller */
 #define MS__RARE
 #else
 #define MS__ONCE __attribute__((noinline)) /* many call it: compiled once, not in each */
@@ -3524,8 +3523,8 @@ MS_API ms_result ms_selfcheck(ms_store *store, ms_error *err);
 #define MS__LIKELY(x) __builtin_expect(!!(x), 1)
 #define MS__UNLIKELY(x) __builtin_expect(!!(x), 0)
 /* To gcc 12 a prefetch has no effect, so it leaves out calls of a function that only
- * prefetches. An empty statement of assembly keeps them. With it a message of the global
- * messages of a log takes 0.80 of the time, one of an agent 0.87 (1,000,000 messages). */
+ * prefetches. An empty statement of assembly keeps them. With it reading the global
+ * messages of a log takes 0.80 of the time (1,000,000 messages). */
 static MS__UNUSED void ms__prefetch(const void *p)
 {
     __builtin_prefetch(p);
@@ -3552,8 +3551,8 @@ static MS__UNUSED void ms__prefetch_write(const void *p)
 #define MS__PREFETCH_WRITE(p) ((void)(p))
 #endif
 
-/* A writer stores with release order, readers load with acquire order. Words with `full`,
- * and counters that several threads change, have one order for all threads. */
+/* Stores have release order, loads acquire order. Functions with `full` in their names,
+ * and ms__add32, have one order for all threads. ms__or32 orders nothing. */
 #if !MS__THREADS
 #define MS__LOAD(p, order) (*(p))
 #define MS__STORE(p, v, order) ((void)(*(p) = (v)))
@@ -3632,7 +3631,8 @@ static MS__UNUSED void ms__fence(void)
 #endif
 }
 
-/* A lock, which appends hold for about a microsecond, and a condition variable. */
+/* A lock, not recursive, which appends hold for about a microsecond, and a condition
+ * variable. */
 #if !MS__THREADS
 #define MS__CALL(windows, posix) ((void)0)
 typedef char ms__lock;
@@ -3694,7 +3694,7 @@ static MS__UNUSED void ms__yield(void)
     MS__CALL(SwitchToThread(), sched_yield());
 }
 
-/* Sleeps for about so many microseconds. */
+/* Sleeps for about so many microseconds; freestanding not at all. */
 static void ms__pause(uint64_t micros)
 {
 #ifdef MSGSTORE_FREESTANDING
@@ -3710,7 +3710,7 @@ static void ms__pause(uint64_t micros)
 }
 
 /* Returns nanoseconds since 1970-01-01 UTC, in whole microseconds: times as text stay
- * short. */
+ * short. MS_TIME_NONE: there is no clock. */
 static MS__ONCE int64_t ms__system_time(void)
 {
 #ifdef MSGSTORE_FREESTANDING
@@ -3732,7 +3732,7 @@ static MS__ONCE int64_t ms__system_time(void)
  * compilers turn into one load; the library never writes a struct as it lies in memory.
  *
  * The checksum is CRC32C (Castagnoli, reflected, polynomial 0x82F63B78). It detects every
- * burst of up to 32 bits and, at these lengths, every 1 to 3 flipped bits. Processors
+ * burst of up to 32 bits and, in up to 256 MiB, every 1 to 3 flipped bits. Processors
  * have an instruction for it; a table of 256 words serves elsewhere.
  *
  * The hash is SipHash-1-3: fast on short strings, and keyed, so that no caller can choose
@@ -3933,6 +3933,7 @@ static void ms__sip_round(uint64_t v[4])
     v[2] = ms__rotl(v[2], 32);
 }
 
+/* Hashes n bytes. Different salts give independent hashes of them. */
 static uint64_t ms__hash(const uint64_t key[2], uint64_t salt, const char *text, size_t n)
 {
     const unsigned char *p = (const unsigned char *)text;
@@ -4014,7 +4015,7 @@ static int64_t ms__default_now(MS__UNUSED void *ctx)
     return ms__system_time();
 }
 
-/* Mixes time and addresses, which differ from run to run. */
+/* Mixes time and addresses, which differ from run to run: not for secrets. */
 static void ms__default_fill(MS__UNUSED void *ctx, void *out, size_t len)
 {
     uint64_t seed[2], word;
@@ -4040,6 +4041,7 @@ static void ms__default_fill(MS__UNUSED void *ctx, void *out, size_t len)
 #define MS__BLOCK_FIRST ((size_t)2048)
 #define MS__BLOCK_LAST ((size_t)1 << 15)
 
+/* Allocates, resizes, or frees (new_size 0). NULL: no memory, and ptr is unchanged. */
 static MS__ONCE void *ms__resize(const ms_alloc *a, void *ptr, size_t old_size,
                                  size_t new_size)
 {
@@ -4122,7 +4124,8 @@ MS_API void *ms_arena_alloc(ms_arena *a, size_t size)
     return ms__arena_alloc_aligned(a, size, MS__ALIGN);
 }
 
-/* A state of an arena, to rewind to. */
+/* A state of an arena without a buffer, to rewind to. A new block may be linked before
+ * the block in use, so `before` is part of the state. */
 typedef struct ms__arena_mark {
     ms__block *block, *before;
     size_t used;
@@ -4171,7 +4174,8 @@ MS_API MS__ONCE void ms_arena_deinit(ms_arena *a)
     }
 }
 
-/* Returns the items with room for one more; NULL: the arena has none. */
+/* Returns the items, copied if need be, with room for one more. NULL: no room, and all is
+ * unchanged. */
 static MS__ONCE void *ms__list_room(ms_arena *arena, void *items, size_t count,
                                     size_t *cap, size_t size)
 {
@@ -4231,7 +4235,7 @@ static void ms__text_copy(unsigned char *to, ms_str s)
     }
 }
 
-/* Returns whether two texts that are there are equal. */
+/* Returns whether two texts, neither of them absent, are equal. */
 static bool ms__same_name(ms_str a, ms_str b)
 {
     uint64_t words[4];
@@ -4313,7 +4317,8 @@ static unsigned ms__neon_first(uint8x16_t odd)
 #endif
 
 #if MS__SSE2
-static unsigned ms__sse2_first(__m128i odd) /* bytes with their high bit set */
+/* Returns the index of the first byte whose high bit is set; 16: no bit is. */
+static unsigned ms__sse2_first(__m128i odd)
 {
     unsigned bits = (unsigned)_mm_movemask_epi8(odd);
     return bits ? (unsigned)__builtin_ctz(bits) : 16;
@@ -4391,7 +4396,7 @@ static bool ms__ascii_few(const unsigned char *p, size_t n)
     return seen < 0x80;
 }
 
-/* Counts the ASCII bytes at p. */
+/* Counts the bytes before the first that is not ASCII. */
 static size_t ms__ascii_run(const unsigned char *p, size_t n)
 {
     size_t i = 0;
@@ -4433,7 +4438,7 @@ MS_API bool ms_utf8_check(ms_str s, size_t *bad)
 }
 
 /* Copies s with U+FFFD in place of invalid bytes; out NULL: only counts. Returns the
- * length. */
+ * length, at most 3 s.len. */
 static size_t ms__utf8_repair(ms_str s, char *out)
 {
     const unsigned char *p = (const unsigned char *)s.ptr;
@@ -4453,6 +4458,7 @@ static size_t ms__utf8_repair(ms_str s, char *out)
     return n;
 }
 
+/* Writes a number, without a NUL; returns its length, at most 20. */
 static MS__ONCE size_t ms__u64_write(uint64_t v, char *out)
 {
     char digits[20];
@@ -4506,10 +4512,10 @@ static void ms__put_digits(char *out, unsigned digits, uint64_t v)
 
 #define MS__SECOND ((int64_t)1000000000) /* in nanoseconds */
 
-/* Writes a time as ms_json_put_seconds does, without a NUL. Returns the length, 0 for
- * MS_TIME_NONE. */
 #define MS__SECONDS_MAX 24
 
+/* Writes a time as ms_json_put_seconds does, without a NUL. Returns the length, 0 for
+ * MS_TIME_NONE. */
 static size_t ms__seconds_write(int64_t ns, char out[MS__SECONDS_MAX])
 {
     size_t n = 0;
@@ -4528,7 +4534,7 @@ static size_t ms__seconds_write(int64_t ns, char out[MS__SECONDS_MAX])
 MS_API size_t ms_iso_write(int64_t ns, char out[MS_ISO_MAX])
 {
     static const uint8_t places[6] = {0, 5, 8, 11, 14, 17};
-    uint32_t v[6], width = 9; /* as ms_iso_read has them */
+    uint32_t v[6], width = 9; /* v: year to second */
     int64_t part = ns % MS__SECOND, seconds = ns / MS__SECOND;
     if (ns == MS_TIME_NONE) return 0;
     if (part < 0) part += MS__SECOND, seconds--;
@@ -4665,7 +4671,7 @@ static MS__UNUSED int ms__no_text(const char *format, ...) { return format != NU
 #else
 typedef struct ms__line {
     char *ptr;
-    size_t cap, len;
+    size_t cap, len; /* cap: with the NUL */
 } ms__line;
 
 static void ms__line_add(ms__line *l, const char *p, size_t n)
@@ -4790,6 +4796,7 @@ static MS__RARE ms_result ms__no_memory(ms_error *err, uint64_t size)
     return ms__fail(err, MS_E_NO_MEMORY, "no memory for %u bytes", size);
 }
 
+/* Reports that an arena is NULL, that its buffer is full, or that memory has run out. */
 static MS__RARE ms_result ms__no_arena(ms_error *err, const ms_arena *a, uint64_t size)
 {
     if (a && !a->buffer) return ms__no_memory(err, size);
@@ -4900,7 +4907,6 @@ static size_t ms__plain_run(const char *p, const char *end)
     return (size_t)(p - start);
 }
 
-/* Steps over the escape at s->p, which is a backslash. */
 static bool ms__is_escape(char c)
 {
     switch (c) {
@@ -4910,6 +4916,7 @@ static bool ms__is_escape(char c)
     }
 }
 
+/* Steps over the escape at s->p, which is a backslash. */
 static bool ms__scan_escape(ms__scan *s)
 {
     const char *p = s->p;
@@ -5127,7 +5134,7 @@ MS_API ms_json_kind ms_json_kind_of(ms_str value)
     }
 }
 
-/* Returns the end of the string that opens at p. */
+/* Returns the end of the string that opens at p. "Pass" skips without checks. */
 static const char *ms__pass_string(const char *p, const char *end)
 {
     for (p++; p < end && *p != '"'; p++) {
@@ -5793,6 +5800,7 @@ MS_API ms_result ms_json_finish(ms_json_writer *w)
  *      encoded message passes it.
  * ================================================================================== */
 
+/* Which posting lists and views a type is in, see [names]. */
 typedef enum ms__class {
     MS__CLASS_CONVERSATION,
     MS__CLASS_TRACE,
@@ -5801,6 +5809,7 @@ typedef enum ms__class {
     MS__CLASS_PLAIN
 } ms__class;
 
+/* How a request shows a message of a type, see [project]. */
 typedef enum ms__projection {
     MS__AS_USER_TEXT,
     MS__AS_ASSISTANT_TEXT,
@@ -5811,6 +5820,7 @@ typedef enum ms__projection {
     MS__AS_SOURCED_TEXT
 } ms__projection;
 
+/* The required fields, by the abbreviations in MS_TYPES. */
 enum {
     MS__NEED_C = 1 << MS_F_CONTENT,
     MS__NEED_TA = 1 << MS_F_TOOL | 1 << MS_F_ARGS,
@@ -5850,9 +5860,9 @@ static const struct {
 #define MS__ROLE_ROWS (sizeof ms__roles / sizeof ms__roles[0])
 
 typedef enum ms__field_kind {
-    MS__KIND_TEXT,
-    MS__KIND_VALUE,
-    MS__KIND_OBJECT
+    MS__FIELD_TEXT,
+    MS__FIELD_VALUE,
+    MS__FIELD_OBJECT
 } ms__field_kind;
 
 typedef struct ms__field_row {
@@ -5862,14 +5872,15 @@ typedef struct ms__field_row {
 } ms__field_row;
 
 static const ms__field_row ms__fields[MS_FIELD_COUNT] = {
-    {"", 0, MS__KIND_TEXT},
+    {"", 0, MS__FIELD_TEXT},
 #define MS__X(number, name, member, kind) \
-    {#member, offsetof(ms_envelope, member), MS__KIND_##kind},
+    {#member, offsetof(ms_envelope, member), MS__FIELD_##kind},
     MS_FIELDS(MS__X)
 #undef MS__X
 };
 
-/* A tag has five bits in a record, see [record]. */
+/* A tag has five bits for the field, see [record]. A set has seven bits below type 1, and
+ * MS_TYPES_ALL needs one above the last type. */
 MS__STATIC_ASSERT(fields_fit_a_tag, MS_FIELD_COUNT <= 32);
 MS__STATIC_ASSERT(types_fit_a_set, MS_TYPE_COUNT <= 57);
 
@@ -5917,8 +5928,8 @@ static unsigned ms__lowest(uint32_t set)
 static bool ms__field_is_json(const ms_envelope *m, unsigned field)
 {
     ms_value v;
-    if (ms__fields[field].kind != MS__KIND_VALUE)
-        return ms__fields[field].kind == MS__KIND_OBJECT;
+    if (ms__fields[field].kind != MS__FIELD_VALUE)
+        return ms__fields[field].kind == MS__FIELD_OBJECT;
     memcpy(&v, (const char *)m + ms__fields[field].at, sizeof v);
     return v.json;
 }
@@ -5926,7 +5937,7 @@ static bool ms__field_is_json(const ms_envelope *m, unsigned field)
 static void ms__field_set(ms_envelope *m, unsigned field, ms_str text, bool json)
 {
     ms_value v = json ? ms_json(text) : ms_text_n(text);
-    bool value = ms__fields[field].kind == MS__KIND_VALUE;
+    bool value = ms__fields[field].kind == MS__FIELD_VALUE;
     if (value) memcpy((char *)m + ms__fields[field].at, &v, sizeof v);
     else memcpy((char *)m + ms__fields[field].at, &text, sizeof text);
 }
@@ -6030,7 +6041,7 @@ static bool ms__is_plain_name(ms_str name)
 }
 
 /* Checks a name by which messages are found: location, agent key, turn id, idempotency
- * key. */
+ * key. An absent one passes. */
 static ms_result ms__key_check(ms_str key, const char *name, bool may_be_empty,
                                ms_error *err)
 {
@@ -6052,10 +6063,10 @@ static ms_result ms__key_check(ms_str key, const char *name, bool may_be_empty,
     return code == MS_OK ? MS_OK : ms__at_field(err, code, name);
 }
 
-#define MS__VALUE_MAX (UINT32_MAX / 8)
+#define MS__VALUE_MAX (UINT32_MAX / 8) /* bytes; three times as many after repair */
 
-/* Returns whether a text is JSON that a field takes. *value (may be NULL) receives it
- * without the space around it. */
+/* Checks that a text is JSON that a field takes. *value (may be NULL) receives it without
+ * the space around it. */
 static ms_result ms__field_json(ms_str text, ms_str *value, ms_error *err)
 {
     static const ms_json_opts opts = {MS_FIELD_MAX_DEPTH, false};
@@ -6081,7 +6092,7 @@ static ms_result ms__field_check(const ms_envelope *m, unsigned field, ms_error 
                            (uint64_t)text.len, (uint64_t)MS__VALUE_MAX);
     if (!ms__field_is_json(m, field)) return MS_OK;
     ms_result code = ms__field_json(text, &value, err);
-    if (code == MS_OK && ms__fields[field].kind == MS__KIND_OBJECT &&
+    if (code == MS_OK && ms__fields[field].kind == MS__FIELD_OBJECT &&
         ms_json_kind_of(value) != MS_JSON_OBJECT)
         code = ms__fail(err, MS_E_KIND, "%s is '%v', a JSON object was expected", name,
                         MS__V(value));
@@ -6152,13 +6163,13 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
  *      8     8   sequence number
  *     16     8   time, signed, nanoseconds since 1970; MS_TIME_NONE: the message has none
  *     24     4   the highest 32 bits of the hash of its location in this store; 0: a
- *                message on its own. It tells whose a record was whose body is damaged
+ *                message on its own
  *     28     4   of a HIDE: last - first, at most 2^32 - 1; of a MESSAGE of a log, see
  *                [file-format]; of a LOCATION, see ms__facts_left; else 0
  *     32     4   body check: CRC32C from byte 40 to the end of the padding; ERASED while
  *                a redaction overwrites the body, which is not checked then. A CRC that
  *                equals ERASED is stored as ERASED + 1
- *     36     4   header check: CRC32C of bytes 0 to 35, from the seed of the home on
+ *     36     4   header check: CRC32C of bytes 0 to 35, continued from a seed
  *
  *   body
  *      0     1   d, size of the directory, this byte included
@@ -6170,7 +6181,7 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
  *
  * The header check covers the body check, so the two checks cover all bytes. A record
  * with a damaged body still has its size, sequence and location hash, so the damage costs
- * one record, and readers of other locations are not told of it.
+ * one record, and queries of other locations do not report it.
  * The seed (0 for a message on its own; in an image, from its id and the record's offset)
  * makes a record valid only in its own place: the records of an image that is stored
  * inside a message are not valid.
@@ -6178,8 +6189,7 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
  * Encoding reads each field once to check and measure it (a layout), and copies it once.
  * The first read waits for memory: a third of an append in a profile. A scan within the
  * copy would wait there. Checks and layout take 830 of the 3,730 instructions of an
- * append of 718 bytes (callgrind, build/bench_goals --only arena); 1,000 of 4,040 when a
- * location was checked three times and a layout was kept in memory.
+ * append of 718 bytes (callgrind, build/bench_goals --only arena).
  *
  * Directory entries have no offsets, so that messages stay small: a getter adds up the
  * lengths (3 to 6 entries, a few ns). Interned locations would save 5 to 20 bytes a
@@ -6210,14 +6220,14 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
 
 #define MS__HEADER 40u
 #define MS__AT_WHERE 24u
-#define MS__AT_REACH 28u
+#define MS__AT_REACH 28u /* of a HIDE; other kinds store other things there */
 #define MS__CLUSTER_SEQ UINT32_MAX /* numbers of clustered messages are below it */
 #define MS__AT_BODY_CHECK 32u
 #define MS__AT_CHECK 36u /* the last of the header: it covers what is before it */
 #define MS__TAG_JSON 0x20u
 #define MS__UNFINISHED 0x80u /* in byte 6 */
 #define MS__ERASED 0x44455241u /* a body check: "ARED" */
-#define MS__RECORD_MAX ((uint64_t)256 << 20)
+#define MS__RECORD_MAX ((uint64_t)256 << 20) /* bytes */
 
 #define MS__KINDS(X)                                                      \
     X(1, MESSAGE, "message")                                              \
@@ -6531,6 +6541,7 @@ static ms_result ms__check_fields(const unsigned char *r, uint64_t offset, ms_er
     return fault ? ms__damaged(err, offset, fault) : MS_OK;
 }
 
+/* Returns whether a record is a complete message. An AMEND is one, and a change. */
 static bool ms__is_message(const unsigned char *r)
 {
     return r[4] == MS__KIND_MESSAGE || r[4] == MS__KIND_AMEND;
@@ -6546,7 +6557,7 @@ static ms_result ms__check_body(const unsigned char *r, uint64_t offset, ms_erro
 
 /* Returns what a LOCATION has at MS__AT_REACH. MS__FACTS_ALL: it repeats all facts of its
  * location, and changes none. More: units of 8 bytes that the changes of facts may take
- * before they are to be repeated. 0: not known. */
+ * before they are to be repeated, at least 2. 0: not known. */
 #define MS__FACTS_ALL 1u
 
 static MS__UNUSED uint32_t ms__facts_left(const unsigned char *r)
@@ -6687,7 +6698,7 @@ MS_API uint32_t ms_fields(const ms_msg *msg, ms_value fields[MS_FIELD_COUNT])
     (MS__CALLER_FLAGS |                                                   \
      (uint32_t)(MS_FLAG_AMENDED | MS_FLAG_REDACTED | MS_FLAG_UNFINISHED))
 
-/* Encodes a checked message or change into the arena. */
+/* Encodes a checked message or change, as a record on its own, into the arena. */
 static ms_result ms__encode_loose(const ms_envelope *m, unsigned kind, uint32_t flags,
                                   ms_arena *arena, const ms_msg **out, ms_error *err)
 {
@@ -6797,7 +6808,7 @@ static void ms__blank(unsigned char *r)
         if (!(MS__KEPT_FIELDS >> e.field & 1)) ms__blank_value(&e);
 }
 
-/* Checks a record on its own, which takes all bytes. message: no other is allowed. */
+/* Checks a record on its own, which takes all bytes. message: it must be one. */
 static ms_result ms__check_alone(const unsigned char *r, size_t size, bool message,
                                  ms_error *err)
 {
@@ -6853,7 +6864,8 @@ static MS__ONCE ms_result ms__open_check(const ms_store *store, ms_error *err)
     return MS_OK;
 }
 
-/* Fills in every default of a query. Without views the agents select by writer. */
+/* Fills in every default of a query. Without views, agent_key and agent_keys select by
+ * writer. */
 static void ms__resolve(ms_query *q)
 {
     bool writer = q->views == 0 && q->agent_key.ptr;
@@ -6951,7 +6963,7 @@ static bool ms__passes(const ms_query *q, const ms_msg *msg)
     return !(q->has_since && t < q->since_ns) && !(q->has_until && t >= q->until_ns);
 }
 
-/* Returns the bit MS_RAW_* of a kind; 0: it has none. */
+/* Returns the bit MS_RAW_* of a kind of record, or 0. */
 static unsigned ms__raw_bit(unsigned kind)
 {
     static const unsigned char bits[] = {
@@ -6978,6 +6990,7 @@ static bool ms__hide_read(const ms_msg *msg, uint64_t *first, uint64_t *last,
            *last != UINT64_MAX;
 }
 
+/* Returns whether a record is message number seq, or a change of it. */
 static bool ms__is_about(const ms_msg *msg, uint64_t seq)
 {
     uint64_t first, last, messages;
@@ -7020,14 +7033,14 @@ MS_API bool ms_query_match(const ms_query *query, const ms_msg *msg)
  * ================================================================================== */
 
 /* Prefetches the beginning of a text. */
-static void ms__text_soon(ms_str text)
+static void ms__prefetch_text(ms_str text)
 {
     size_t most = ms__min(text.len, 1024);
     for (size_t i = 0; i < most; i += 64) MS__PREFETCH(text.ptr + i);
 }
 
-/* The state of an append: the arguments and the result of their checks; then the place of
- * the next record, which the store sets. */
+/* The state of an append: the arguments, the result of their checks, and what the store
+ * sets. */
 typedef struct ms__append_run {
     ms_str location;
     const ms_envelope *messages; /* of an append, */
@@ -7038,7 +7051,7 @@ typedef struct ms__append_run {
     bool utf8;       /* all text is known to be valid */
     bool stamp;      /* messages without a time get `now`; otherwise only changes */
     int64_t now;     /* MS_TIME_NONE: no times are set */
-    size_t max_message;
+    size_t max_message; /* bytes */
     uint64_t start;  /* offset of the first record */
     uint64_t offset; /* of the next record */
     uint64_t seq;    /* of the next message */
@@ -7046,8 +7059,8 @@ typedef struct ms__append_run {
     uint32_t cluster;     /* mark of all messages, see ms__cluster_of */
 #if !MS__SMALL
     uint32_t facts_left;  /* of a LOCATION, see ms__facts_left */
-    uint64_t facts_upto;  /* MS__FACTS_ALL: MS_E_CONFLICT if facts or notes are after this
-                             place */
+    uint64_t facts_upto;  /* facts_left MS__FACTS_ALL: MS_E_CONFLICT if there are facts or
+                             notes from this place on */
 #endif
 } ms__append_run;
 
@@ -7056,34 +7069,37 @@ static const ms_envelope *ms__run_envelope(const ms__append_run *run, size_t i)
     return run->records ? &run->records[i].envelope : &run->messages[i];
 }
 
-/* Returns record i if it is a change, NULL if it is a message. */
+/* Returns record i if it is a change; NULL: a message. */
 static const ms_record *ms__run_change(const ms__append_run *run, size_t i)
 {
     bool change = MS__CHANGES && run->records && run->records[i].kind != MS_KIND_MESSAGE;
     return change ? &run->records[i] : NULL;
 }
 
-/* The facts of a location up to a place, as a store remembers them. */
+/* Folded facts: an object of the last value of each key, from the records of a location
+ * before a place. Places are positions of records, rising as they are appended, see
+ * [core]. */
 typedef struct ms__folded {
-    ms_str text;   /* an object; absent: none are remembered */
+    ms_str text;   /* absent: no facts are remembered */
     uint64_t upto; /* the place */
-    bool set;      /* is asked for a change */
+    bool set;      /* the caller is about to set facts */
 } ms__folded;
 
-/* Private functions of the stores of this file, beside their backend. Records of such
- * stores stay in place until they are closed. `append_run` appends with the results of
- * the checks; NULL: use `append`. `freeze` is for histories: it opens a store that shows
- * *store as of now, see [union]; NULL: numbers and a place bound the view. `stands` tells
- * whether the records that a cursor returned are where they were; NULL: always. `most`
- * returns the largest size of a record. `facts` copies what is remembered of the facts of
- * a location to an arena; arena NULL: it remembers *f, if it can and f->upto is not 0. It
- * returns whether the store remembers facts; NULL: it does not. The functions are in a
- * table, so that programs without unions do not link their code. */
+/* Functions that the library's own stores have in addition to their ms_backend. They are
+ * in a table, so that programs without unions do not link their code. */
 typedef struct ms__hooks {
+    /* Appends with the results of the checks. NULL: use `append`. */
     ms_result (*append_run)(ms_store *store, ms__append_run *run, ms_error *err);
+    /* Opens a store that shows *store as of now, for histories, see [union]. NULL:
+     * numbers and a place bound the view. */
     ms_result (*freeze)(ms_store *store, ms_store **out, ms_error *err);
+    /* Returns MS_OK if the records that a cursor returned are where they were. NULL: they
+     * stay until the store is closed. */
     ms_result (*stands)(ms_store *store, const ms_cursor *it);
-    size_t (*most)(ms_store *store);
+    size_t (*most)(ms_store *store); /* the largest size of a record */
+    /* Copies the folded facts that are remembered of a location to an arena. arena NULL:
+     * remembers *f, if it can and f->upto is not 0. Returns whether the store remembers
+     * facts. NULL: it does not. */
     bool (*facts)(ms_store *store, ms_str location, ms_arena *arena, ms__folded *f);
 } ms__hooks;
 
@@ -7129,8 +7145,8 @@ static ms_result ms__message_measure(ms_str location, const ms_envelope *m, ms__
                                      ms_error *err)
 {
     if (!m) return ms__fail(err, MS_E_ARGUMENT, "the envelope is missing");
-    ms__text_soon(m->content.text);
-    ms__text_soon(m->args.text);
+    ms__prefetch_text(m->content.text);
+    ms__prefetch_text(m->args.text);
     MS__TRY(ms__layout_of(m, location, MS__UNKNOWN, l, err));
     MS__TRY(ms__flags_check(m, err));
     if (ms__is_empty(location) && ms__is_empty(m->location))
@@ -7240,8 +7256,8 @@ static void ms__appended_set(ms_envelope *e, ms_str text)
 }
 
 /* Reads an unfinished message into *appended, in the arena: its text, that of parts
- * before the place as_of, then rest. as_from: of the parts from that place on alone;
- * unless the query's is 0 then, since the store has moved its records. */
+ * before the place as_of, then rest. as_from: only the text of parts from that place on.
+ * A store that has moved its records sets as_from of the query to 0: all text is read. */
 static MS__NOINLINE ms_result ms__appended_read(ms_store *store, const ms_msg *msg,
                                                 uint64_t as_from, uint64_t as_of,
                                                 const ms_str *rest, ms_arena *arena,
@@ -7305,8 +7321,8 @@ static const ms_msg *ms__with_appended(ms_cursor *it, ms_store *store, const ms_
     return code == MS_E_DAMAGED ? msg : NULL;
 }
 
-/* Returns whether the next message is ready, and nothing has to be done with it. All was
- * reported when it was found valid. */
+/* Returns whether the next message is ready, and nothing has to be done with it. Damage
+ * before it has been reported. */
 static inline bool ms__next_ready(const ms_cursor *it)
 {
     return !MS__SMALL && it->next < it->ready && it->result == MS_OK &&
@@ -7354,7 +7370,8 @@ static ms_result ms__expect_last(const ms_append_opts *opts, uint64_t last, ms_e
 }
 
 /* Finds the number of the first of the newest n messages of a location, or of the store;
- * 0: none. damaged, unless NULL: such a message is enough, newer ones may be damaged. */
+ * 0: none. damaged (may be NULL): if a message is found, receives whether newer ones may
+ * be damaged, which is no error then. */
 static ms_result ms__newest(ms_store *store, ms_str location, size_t n, bool *damaged,
                             uint64_t *seq, ms_error *err)
 {
@@ -7562,13 +7579,14 @@ typedef struct ms__now {
     bool damaged;     /* messages after `last` may be damaged */
 } ms__now;
 
-/* Returns where a query ends that reads what a store has now. A damaged newest message is
- * met, and reported. */
+/* Returns before_seq of a query that reads what a store has now. If newer messages may be
+ * damaged it has no bound, so that it meets and reports them. */
 static uint64_t ms__now_before(const ms__now *now)
 {
     return now->damaged ? 0 : now->last + 1;
 }
 
+/* Reads *now: from ms_store_stat, or the largest number from a query. */
 static ms_result ms__store_now(ms_store *store, ms__now *now, ms_error *err)
 {
     ms_stat stat;
@@ -7671,11 +7689,10 @@ MS_API void ms_close(ms_store *store)
  * opened, new numbers start after the numbers in changes, so that no old change applies
  * to a new message.
  *
- * A location's facts are what its records amount to. Now and then a record repeats all of
- * them as they are there, so that reading goes back to that one. It changes nothing: who
- * reads all records, or all but these, finds the same. A backend may keep all facts
- * beside its records, and return them instead of the records up to there (see
- * ms_backend.query).
+ * A location's facts are its LOCATION records folded: of each key the last value counts.
+ * Now and then a record repeats all facts, and readers go back to the newest such record.
+ * It changes nothing: all records, with or without these, have the same facts. A backend
+ * may keep folded facts, and return them in place of records (see ms_backend.query).
  *
  * (CH1) A refused change has changed nothing. (A redaction may stop half-way, see
  *      ms_redact.)
@@ -7714,7 +7731,7 @@ static MS__ONCE ms_envelope *ms__record_begin(ms_record *record, ms_kind kind)
 }
 
 /* Appends one record. *result (may be NULL) receives of a HIDE how many messages it
- * hides, of a message its number. last: the end of a HIDE's range. */
+ * hides, of a message its number. last: the end of a HIDE's range; expect_seq has it. */
 static ms_result ms__change_put(ms_store *store, const ms_record *change, uint64_t last,
                                 uint64_t *result, ms_error *err)
 {
@@ -7755,8 +7772,8 @@ static ms_result ms__amend_inherit(ms_envelope *m, const ms_envelope *old, ms_er
     return MS_OK;
 }
 
-/* Appends an AMEND. flags: of the new record, besides those of the caller. open: of an
- * open stream. */
+/* Appends an AMEND. flags: of the new record, besides those of the caller. open: fails
+ * unless the message is an open stream. */
 static MS__NOINLINE ms_result ms__amend(ms_store *store, const ms_msg *msg,
                                         const ms_envelope *m, uint32_t flags, bool open,
                                         ms_error *err)
@@ -7830,8 +7847,8 @@ MS_API ms_result ms_hide_range(ms_store *store, ms_str location, uint64_t first_
 
 /* Checks that the store can change, and that seq is a visible message of the location, or
  * 0. */
-static ms_result ms__stands_in(ms_store *store, ms_str location, uint64_t seq,
-                               ms_error *err)
+static ms_result ms__visible_check(ms_store *store, ms_str location, uint64_t seq,
+                                   ms_error *err)
 {
     ms_arena own;
     const ms_msg *msg;
@@ -7849,7 +7866,7 @@ MS_API ms_result ms_rewind(ms_store *store, ms_str location, uint64_t seq,
                            uint64_t *hidden, ms_error *err)
 {
     if (hidden) *hidden = 0;
-    MS__TRY(ms__stands_in(store, location, seq, err));
+    MS__TRY(ms__visible_check(store, location, seq, err));
     return ms__hide(store, location, seq + 1, UINT64_MAX, hidden, err);
 }
 
@@ -7885,9 +7902,8 @@ MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value va
 }
 
 #if !MS__SMALL
-/* Returns whether a store remembers facts: one that keeps records in place, and (set)
- * takes new ones. */
-static bool ms__folds(ms_store *store, ms_str location, bool set)
+/* Returns whether a store remembers facts. set: and takes new ones. */
+static bool ms__remembers_facts(ms_store *store, ms_str location, bool set)
 {
     ms__folded none;
     const ms__hooks *hooks = store->backend->hooks;
@@ -7912,7 +7928,7 @@ MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
     if (ms_json_kind_of(facts) != MS_JSON_OBJECT)
         return ms__fail_at(err, MS_E_KIND, "facts", "facts must be a JSON object");
 #if !MS__SMALL
-    if (ms__folds(store, location, true))
+    if (ms__remembers_facts(store, location, true))
         return ms__facts_set_in(store, location, facts, err);
 #endif
     return ms__change_put(store, &change, 0, NULL, err);
@@ -7947,6 +7963,7 @@ static bool ms__fact_by_order(const void *a, const void *b)
     return ((const ms__fact *)a)->order < ((const ms__fact *)b)->order;
 }
 
+/* Adds the members of an object, which it copies. */
 static ms_result ms__facts_add(ms__facts *f, ms_str object, ms_error *err)
 {
     if (!ms__keep_copy(f->arena, &object)) return ms__no_arena(err, f->arena, object.len);
@@ -7967,8 +7984,8 @@ static ms_result ms__facts_add(ms__facts *f, ms_str object, ms_error *err)
     return MS_OK;
 }
 
-/* Keeps the last value of each key, at the place of the first one. After a removal that
- * is the next one: what is remembered of a location has no removed members. */
+/* Keeps the last value of each key, at the position of its first one; after a removal, of
+ * the next one, since folded facts have no removed keys. */
 static void ms__facts_fold(ms__facts *f)
 {
     size_t n = 0;
@@ -7984,8 +8001,8 @@ static void ms__facts_fold(ms__facts *f)
     ms__sort(f->items, n, sizeof *f->items, ms__fact_by_order);
 }
 
-/* Adds the members of all records of a location, oldest first; of a backend those since
- * the newest record that has all facts, where it keeps such. */
+/* Adds the members of all records of a location, oldest first. A backend may return a
+ * record with all facts in place of those before it. */
 static MS__NOINLINE ms_result ms__facts_read(ms_store *store, ms_str location,
                                              ms__facts *f, ms_error *err)
 {
@@ -8033,12 +8050,11 @@ static MS__NOINLINE ms_result ms__facts_text(const ms__facts *f, ms_str *out,
 }
 
 #if !MS__SMALL
-/* What was read is remembered if it was at least so many records, or if reading passed
- * over so many units of 8 bytes: less is read again as fast as it is found. */
-#define MS__FACTS_READ 16u
-#define MS__FACTS_FAR 1024u
+/* Facts are remembered if so much was read for them: less is read again as fast. */
+#define MS__FACTS_READ 16u  /* records, */
+#define MS__FACTS_FAR 1024u /* or more units of 8 bytes, from the oldest one to the end */
 
-/* Opens a cursor over records of facts, newest first, from a place on. */
+/* Opens a cursor over records of facts, newest first, back to a place. */
 static MS__NOINLINE ms_result ms__facts_open(ms_store *store, ms_str location,
                                              uint64_t from, ms_arena *arena,
                                              ms_cursor **it, ms_error *err)
@@ -8050,9 +8066,9 @@ static MS__NOINLINE ms_result ms__facts_open(ms_store *store, ms_str location,
     return ms__cursor_open(store, &q, arena, it, err);
 }
 
-/* Adds the members of records that were read backward, oldest first. */
-static ms_result ms__facts_turn(ms__facts *f, const ms_str *texts, size_t n,
-                                ms_error *err)
+/* Adds the members of records, oldest first, that were read newest first. */
+static ms_result ms__facts_add_all(ms__facts *f, const ms_str *texts, size_t n,
+                                   ms_error *err)
 {
     while (n-- > 0) MS__TRY(ms__facts_add(f, texts[n], err));
     return MS_OK;
@@ -8083,15 +8099,15 @@ static MS__NOINLINE ms_result ms__facts_read_back(ms_store *store, ms_str locati
     ms_result code = MS_OK;
     if (!all && msg) code = ms__no_arena(err, f->arena, n * sizeof *texts);
     else if (!all) code = ms__facts_add(f, known.text, err);
-    if (code == MS_OK) code = ms__facts_turn(f, texts, n, err);
+    if (code == MS_OK) code = ms__facts_add_all(f, texts, n, err);
     f->upto = it->now;
     f->records = n;
     f->from = n > 0 ? it->of.merge.last_place : known.upto;
     return ms__cursor_end(it, code, err);
 }
 
-/* Lets the store remember facts, if many records were read for them, or passed over, as
- * notes are. */
+/* Lets the store remember facts, if many records were read for them, or passed over, such
+ * as notes. */
 static void ms__facts_keep(ms_store *store, ms_str location, const ms__facts *f,
                            ms_str text)
 {
@@ -8107,8 +8123,8 @@ static void ms__facts_keep(ms_store *store, ms_str location, const ms__facts *f,
 #endif
 
 /* Reads the facts of a location as one object; `more`, unless absent, is an object whose
- * members are set after them. What was read beside damage is not remembered: each reader
- * is to meet that. */
+ * members are set after them. Facts read past damage are not remembered, so that each
+ * reader reports it. */
 static ms_result ms__facts_of(ms_store *store, ms_str location, ms_str more,
                               ms_arena *arena, ms_str *out, ms_error *err)
 {
@@ -8118,16 +8134,17 @@ static ms_result ms__facts_of(ms_store *store, ms_str location, ms_str more,
 #if MS__SMALL
     ms_result code = ms__facts_read(store, location, &f, err);
 #else
-    bool folds = ms__folds(store, location, false);
-    ms_result code = folds ? ms__facts_read_back(store, location, &f, err)
-                           : ms__facts_read(store, location, &f, err);
+    bool remembers = ms__remembers_facts(store, location, false);
+    ms_result code = remembers ? ms__facts_read_back(store, location, &f, err)
+                               : ms__facts_read(store, location, &f, err);
 #endif
     if (code != MS_OK && code != MS_E_DAMAGED) return code;
     MS__TRY(ms__facts_add(&f, more, err));
     ms__facts_fold(&f);
     MS__TRY(ms__facts_text(&f, out, err));
 #if !MS__SMALL
-    if (folds && code == MS_OK && !more.ptr) ms__facts_keep(store, location, &f, *out);
+    if (remembers && code == MS_OK && !more.ptr)
+        ms__facts_keep(store, location, &f, *out);
 #endif
     return code;
 }
@@ -8136,19 +8153,19 @@ static ms_result ms__facts_of(ms_store *store, ms_str location, ms_str more,
 /* ---- Records that repeat all facts of a location. ms_location_set writes one before its
  * change once the changes since the last one have as many bytes as that one, at least
  * MS__FACTS_BUDGET. A reader goes back to the newest one. So a file grows to twice the
- * bytes at most, and a reader reads twice those of the facts at most, and
- * MS__FACTS_BUDGET. The change is a record of its own: who takes the records of several
- * logs together (ship does) leaves those that repeat out, so that what one log has set
- * long ago does not come after what another has set since.
+ * bytes at most, and a reader reads at most twice those of the facts, and
+ * MS__FACTS_BUDGET. The change is a record of its own, since a merge of several logs
+ * (ship) leaves out those that repeat: what one log set long ago must not come after what
+ * another has set since.
  *
  * The facts are read without the lock. Under it the store refuses the record if a note or
- * facts came meanwhile (ms__facts_check). Then the change alone is written, and all
- * facts are tried again after as many bytes as they have: beside writers that never rest
- * the bounds above do not hold. What is read beside damage is not written as all facts.
+ * facts came meanwhile (ms__facts_check). Then the change alone is written, and all facts
+ * are tried again after as many bytes as they have; while writers never rest the bounds
+ * above do not hold. Facts read past damage are not repeated.
  *
- * What is left of the budget, in units of 8 bytes, is in each record that ms_location_set
- * writes, so that no handle has to count. Old records, forks, those of batches and what a
- * union writes do not have it: the next change adds them up. Where no record has it, all
+ * Each record that ms_location_set writes has what is left of the budget, in units of 8
+ * bytes, so that no handle has to count. Old records, forks, batches and records of a
+ * union do not have it: the next change adds up their sizes. Where no record has it, all
  * facts are repeated. */
 
 #define MS__FACTS_BUDGET 2048u /* bytes */
@@ -8183,14 +8200,14 @@ static MS__NOINLINE ms_result ms__facts_put(const ms__facts_set *x, ms_str facts
     return x->store->backend->hooks->append_run(x->store, &run, err);
 }
 
-/* Returns how many units of changes follow a record of that many bytes. */
+/* Returns how many units of changes may follow a record of that many bytes. */
 static uint32_t ms__facts_room(size_t size)
 {
     return (uint32_t)(size > MS__FACTS_BUDGET ? size / 8 : MS__FACTS_BUDGET / 8);
 }
 
 /* Finds what is left of the budget after the change: goes back to the newest record that
- * says it, over those of batches, which do not. Returns whether all facts are due. */
+ * has it. Returns whether all facts are due. On an error false, and x->left stays 0. */
 static MS__NOINLINE bool ms__facts_budget(ms__facts_set *x, ms_arena *arena)
 {
     ms_cursor *it;
@@ -8207,6 +8224,7 @@ static MS__NOINLINE bool ms__facts_budget(ms__facts_set *x, ms_arena *arena)
         else if (left == 0) used += ms_size(msg) / 8;
     }
     if (ms_cursor_close(it, NULL) != MS_OK) return false;
+    /* one unit left counts as none: stored, it would be MS__FACTS_ALL */
     if (left > used + MS__FACTS_ALL) x->left = (uint32_t)(left - used);
     return x->left == 0;
 }
@@ -8224,8 +8242,8 @@ static MS__NOINLINE ms_result ms__facts_all(ms__facts_set *x, ms_arena *arena,
     return ms__facts_text(&f, all, NULL);
 }
 
-/* Sets facts in a store that remembers them. That all of them cannot be repeated costs
- * readers time alone. */
+/* Sets facts in a store that remembers them. If all of them cannot be repeated, readers
+ * only take longer. */
 static MS__NOINLINE ms_result ms__facts_set_in(ms_store *store, ms_str location,
                                                ms_str facts, ms_error *err)
 {
@@ -8265,7 +8283,7 @@ MS_API bool ms_repeats_facts(const ms_msg *record)
 }
 #endif
 
-/* ---- Branches. */
+/* ---- Forks. */
 
 /* The records of a fork. */
 typedef struct ms__fork {
@@ -8358,7 +8376,7 @@ MS_API MS__RARE ms_result ms_fork(ms_store *store, ms_str from, uint64_t seq, ms
     memset(&own, 0, sizeof own);
     memset(&f, 0, sizeof f);
     memset(&opts, 0, sizeof opts);
-    MS__TRY(ms__stands_in(store, from, seq, err));
+    MS__TRY(ms__visible_check(store, from, seq, err));
     MS__TRY(ms__location_check(to, "to", err));
     f.store = store;
     f.arena = arena ? arena : &own;
@@ -8377,7 +8395,7 @@ MS_API MS__RARE ms_result ms_fork(ms_store *store, ms_str from, uint64_t seq, ms
 
 #define MS__USAGE "usage" /* notes of this kind survive a redaction */
 
-/* Returns the content of a redacted message. Fields that a type may require stay, with
+/* Returns the envelope of a redacted message. Fields that a type may require stay, with
  * another text. */
 static ms_envelope ms__redacted(const ms_msg *msg)
 {
@@ -8466,7 +8484,7 @@ MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err)
         ms_arena_deinit(&own);
         code = ms__change_target(store, seq, &own, &msg, err);
     }
-    /* the record's own flag: where its AMEND is damaged a message has only the mark */
+    /* not ms_flags: a message whose AMEND is damaged has only the mark of an erasure */
     if (code == MS_OK && !(ms__bytes(msg)[7] & MS_FLAG_REDACTED)) {
         ms_envelope e = ms__redacted(msg);
         code = ms__amend(store, msg, &e, MS_FLAG_REDACTED, false, err);
@@ -8482,15 +8500,15 @@ MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err)
 
 /* ---- Streams. */
 
-#define MS__STREAM_MS    50
-#define MS__STREAM_CHARS 128
+#define MS__STREAM_MS    50 /* default of flush_ms */
+#define MS__STREAM_CHARS 128 /* and of flush_chars */
 
 static int64_t ms__stream_now(const ms_stream *s)
 {
     return s->opts.clock.now ? s->opts.clock.now(s->opts.clock.ctx) : ms__system_time();
 }
 
-/* Adds the text that an earlier stream of the same key has written. */
+/* Adds to the size the text that an earlier stream of the same key has written. */
 static void ms__stream_resume(ms_stream *s, size_t initial)
 {
     ms_arena own;
@@ -8627,7 +8645,7 @@ MS_API ms_result ms_stream_feed(ms_stream *stream, ms_str part, ms_error *err)
     return code;
 }
 
-/* Amends an unfinished message with final_message, or with its text so far and rest. */
+/* Amends an unfinished message with final_message (NULL: its text so far and rest). */
 static MS__NOINLINE ms_result ms__stream_close(ms_store *store, uint64_t seq,
                                                const ms_envelope *final_message,
                                                ms_str rest, uint32_t flags,
@@ -8788,7 +8806,7 @@ MS_API bool ms_usage_of(const ms_msg *note, ms_usage *out)
  * ms_copy is compaction, retention, repair, export and loading. It appends the messages
  * that a query over the source returns. So a copy has no changes except for notes and
  * facts, and no byte of hidden, redacted or replaced text. Damage of the source is
- * counted, and reported as an error after all else is copied.
+ * counted, and an error after all else is copied.
  *
  * A rewrite of a log holds pointers to the messages of a clustered segment, sorts them by
  * location and view, and then copies them (c->cluster). That takes some 48 bytes of each
@@ -8908,6 +8926,7 @@ static bool ms__keeps(const ms__copying *c, const ms_msg *msg)
     return c->keep->whole_turns || (seq >= c->from && ms__is_young(c->keep, msg));
 }
 
+/* Closes a cursor. Damage is no error here: the copy counts it. */
 static ms_result ms__kept_close(ms_cursor *it, ms_error *err)
 {
     ms_result code = ms_cursor_close(it, err);
@@ -9282,7 +9301,7 @@ static MS__NOINLINE ms_result ms__copy_since(ms__copying *c, const ms_msg *msg,
     ms_kind kind = ms_kind_of(msg);
     bool message = kind == MS_KIND_MESSAGE;
     bool kept = message ? ms__keeps(c, msg) : ms__kept_find(c, m.location, &k);
-    /* the copy would have it as a change */
+    /* left out: the copy would have it as a change */
     bool repeats = (!MS__SMALL || MS__LOG) &&
                    ms__facts_left(ms__bytes(msg)) == MS__FACTS_ALL;
     /* The damaged record may have been the last one of its batch. */
@@ -9346,7 +9365,7 @@ static ms_result ms__copy_each(ms__copying *c, unsigned raw,
     }
     if (code == MS_OK && msg) return MS_OK;
     c->report->damaged += c->it->damaged;
-    /* counted */
+    /* counted with the messages */
     if (c->phase == MS__COPY_CHANGES) c->report->damaged -= c->it->damaged_ranges;
     c->reading = false;
     ms_result read = ms_cursor_close(c->it, code == MS_OK ? err : NULL);
@@ -9410,7 +9429,7 @@ static ms_result ms__copy_on(ms__copying *c, size_t n, bool *end, ms_error *err)
     MS__TRY(ms__copy_each(c, raw, ms__copy_since, n, &all, err));
     if (!all) return MS_OK;
     c->mark = c->upto;
-    return ms__copy_batch(c, err); /* the end of the batch is damaged */
+    return ms__copy_batch(c, err); /* if any: its end is damaged */
 }
 
 static ms_result ms__copy_phase(ms__copying *c, size_t n, bool *end, ms_error *err)
@@ -9490,9 +9509,8 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
 /* ==== [names] names and posting lists in memory ========================================
  * With posting lists the cost of a view is that of its result. A posting list is a rising
  * list of 32-bit entries, one for each record in it (see [core]). Its chunks are linked
- * both ways and never move; each new one adds a quarter (short lists grow by more).
- * Growth by a quarter wastes a tenth on average; doubling wasted a third. A message is in
- * these lists:
+ * both ways and never move; each new one adds a quarter (short lists grow by more): that
+ * wastes a tenth on average, doubling would waste a third. A message is in these lists:
  *
  *      all                      every message
  *      location                 every message of a location
@@ -9501,7 +9519,7 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  *
  * and a change is in `others`, and in one of these:
  *
- *      location, changes        AMEND, HIDE            location, facts   NOTE, LOCATION
+ *      location, changes        AMEND, HIDE: edits     location, facts   NOTE, LOCATION
  *      message, parts           PART
  *
  * so each of the four views is one list, or a merge of two per agent. A cursor reads only
@@ -9510,7 +9528,7 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  * Names (locations, agents, messages written in parts) and keys are nodes of hash tries:
  * four children, two bits of a keyed 64-bit hash a level. Tries need no resizing, so
  * readers walk them while a writer adds. A table before them has the most recent names,
- * found by a few bits of their ends: hashing and walking were 700 of the 4,900
+ * found by a few bits of their ends: hashing and walking would be 700 of the 4,900
  * instructions of an append. Names are compared completely, so names made to collide only
  * cost a longer walk.
  *
@@ -9528,8 +9546,8 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  * (NM4) `hidden` of a location counts its messages that a reader of now does not see.
  * ================================================================================== */
 
-#define MS__UNITS_MAX  0xFFFFFFF0u
-#define MS__CHUNK_FIRST 8u
+#define MS__UNITS_MAX  0xFFFFFFF0u /* of a tail, in units of 8 bytes */
+#define MS__CHUNK_FIRST 8u         /* entries */
 
 /* The entries follow `first` directly; their number follows from `first`. */
 typedef struct ms__chunk {
@@ -9577,7 +9595,7 @@ typedef struct ms__name_node {
 
 typedef struct ms__loc {
     ms__name_node name;
-    void *edits; /* ms__edits, atomic; NULL: no message was ever changed */
+    void *edits; /* ms__edits, atomic; NULL: not read, or no changes but PARTs */
 #if !MS__SMALL
     struct ms__related *related; /* under the lock; NULL: no reader has asked */
 #endif
@@ -9610,6 +9628,7 @@ typedef struct ms__version {
     const unsigned char *record; /* the new content; NULL: hidden */
 } ms__version;
 
+/* A message with versions. */
 typedef struct ms__changed {
     ms__node node; /* hash: of seq */
     uint64_t seq;
@@ -9624,27 +9643,28 @@ typedef struct ms__range {
     uint64_t low, high; /* bounds of the numbers that this range and those up to `jump`
                            hide */
     uint32_t reach;     /* number of ranges from this one to before `jump` */
-    uint32_t n_sorted;  /* of them as many stand behind the struct, see ms__ranges_join */
+    uint32_t n_sorted;  /* so many of them follow the struct, see ms__ranges_join */
 } ms__range;
 
-/* A damaged range between records: what stood there, as far as its header tells. */
+/* A damaged range between records, with what its header shows of the record there. */
 typedef struct ms__hole {
     uint64_t seq;   /* in its header */
     uint32_t where; /* the hash of its location */
     uint32_t reach; /* of a HIDE */
-    uint32_t unit;  /* it stands after the record that ends there */
+    uint32_t unit;  /* it is after the record that ends there */
     uint32_t kind;  /* 0: the header is damaged, too: any record of any location */
 } ms__hole;
 
 #define MS__HOLES 8u /* with more, the last one is of kind 0 */
 
-/* A damaged change: a HIDE from number hole.seq on, or an AMEND of it. */
+/* A damaged edit: a HIDE from number hole.seq on, or an AMEND of it. Its messages are not
+ * shown, see ms__withheld. */
 typedef struct ms__held {
     ms__hole hole;
     uint64_t place;
 } ms__held;
 
-/* The changes of a location. */
+/* The edits of a location, and the posting lists of its changes. */
 typedef struct ms__edits {
     ms__postings changes, facts; /* AMEND and HIDE; NOTE and LOCATION */
     void *changed;             /* trie of ms__changed, by sequence number */
@@ -9673,7 +9693,7 @@ typedef struct ms__note_list {
     void *newest; /* ms__note_at; atomic */
 } ms__note_list;
 
-/* What is remembered of the notes and facts of a location, see [related]. */
+/* What a store remembers of the notes and facts of a location, see [related]. */
 typedef struct ms__related {
     void *notes;   /* trie of ms__note_list, by sequence number, */
     uint64_t upto; /* with the notes before this place */
@@ -9683,6 +9703,7 @@ typedef struct ms__related {
     ms__folded folded; /* and the facts in it */
 } ms__related;
 
+/* The names and posting lists of a tail; of a log, also those with its edits. */
 typedef struct ms__tail_names {
     unsigned char *buffer; /* memory comes from its end; NULL: from nodes */
     size_t top;            /* buffer: nodes are above this offset */
@@ -9719,7 +9740,7 @@ static void *ms__tail_names_alloc(ms__tail_names *names, size_t size)
     return p;
 }
 
-/* Zeroed memory. */
+/* Returns zeroed memory, or NULL. */
 static void *ms__tail_names_zeroed(ms__tail_names *names, size_t size)
 {
     void *p = ms__tail_names_alloc(names, size);
@@ -9777,8 +9798,7 @@ static bool ms__postings_reserve(ms__tail_names *names, ms__postings *s)
     return true;
 }
 
-/* Returns the place of the next entry of a list that has a chunk, while its tail has
- * room. */
+/* Returns where the next entry goes in a list whose tail has room. */
 static uint32_t *ms__postings_next(const ms__postings *s)
 {
     return ms__chunk_entries((const ms__chunk *)s->tail) + (s->count - s->first);
@@ -10059,7 +10079,7 @@ static ms__stream *ms__stream_get(ms__tail_names *names, const ms__loc *loc, uin
     return (ms__stream *)(void *)ms__name_get(names, MS__STREAMS, loc, text, make);
 }
 
-/* hash: of the key in its location. */
+/* Makes a key. hash: of the key in its location. NULL: no memory. */
 static ms__key *ms__key_make(ms__tail_names *names, ms__loc *loc, uint64_t hash,
                              uint32_t entry)
 {
@@ -10093,17 +10113,17 @@ static uint64_t ms__list_number(uint64_t hash, unsigned kind)
  * is entered. Their memory is reserved first and filled later, see [names].
  * ================================================================================== */
 
-/* ---- Edits. A reader ignores edits from its end on. An edit changes nothing in place,
- * so an open cursor goes on with the messages of its opening. A HIDE of up to MS__LEAP
- * numbers is entered at each of them, as an AMEND is. Wider ones are ranges. A lookup
- * checks these from the newest back, and jumps over series of them that lie elsewhere. In
- * a series that the reader sees whole it searches the ranges by their numbers. That takes
- * some log(ranges)^2 steps. In a buffer, and in code compiled for size, series are not
- * sorted: ranges made at random places are checked one by one there, those made in an
+/* ---- Edits: AMEND and HIDE. A reader ignores edits from its end on. An edit changes
+ * nothing in place, so an open cursor goes on with the messages of its opening. A HIDE of
+ * up to MS__LEAP + 1 numbers is entered at each of them, as an AMEND is. Wider ones are
+ * ranges. A lookup checks these from the newest back, and jumps over series of them that
+ * lie elsewhere. In a series that the reader sees whole it searches the ranges by their
+ * numbers: some log(ranges)^2 steps. In a buffer, and in code compiled for size, series
+ * are not sorted: ranges of random numbers are checked one by one there, those made in an
  * order, up or down, nested or not, are jumped over. A walk over messages skips a range
  * at once. */
 
-#define MS__LEAP 15u /* the numbers of a range are more than these and one */
+#define MS__LEAP 15u /* a range has more numbers than MS__LEAP + 1 */
 
 static uint64_t ms__seq_hash(uint64_t seq)
 {
@@ -10120,16 +10140,15 @@ static ms__changed *ms__changed_find(const ms__edits *c, uint64_t seq)
     return NULL;
 }
 
-/* Returns ranges of a series from index i on, in order of their first numbers. */
+/* Returns range i of a series in order of first numbers; its own range, if unsorted. */
 static const ms__range *ms__range_sorted(const ms__range *range, uint32_t i)
 {
     return range->n_sorted ? ((const ms__range *const *)(const void *)(range + 1))[i]
                            : range;
 }
 
-/* Sorts the series of a range, which consists of the range and of the next two series,
- * behind the struct. Leaves out ranges within another one, so that the last numbers rise,
- * too. */
+/* Sorts, into the room after the struct, the series of a range: itself and the next two
+ * series. Leaves out ranges within another one, so that the last numbers rise, too. */
 static void ms__ranges_join(ms__range *range)
 {
     const ms__range **out = (const ms__range **)(void *)(range + 1), *from[3];
@@ -10247,7 +10266,7 @@ static void *ms__edit_reserve(ms__tail_names *names, const ms__edits *c,
     uint64_t more = span->last - span->first;
     if (!MS__SMALL && !names->buffer) sorted = ms__range_reach(c);
     if (!ms__is_range(names, span))
-        for (size = sorted = 0; more <= MS__LEAP; more--) {
+        for (size = sorted = 0; more <= MS__LEAP; more--) { /* until it wraps round */
             size += sizeof(ms__version);
             if (!ms__changed_find(c, span->first + more)) size += sizeof(ms__changed);
         }
@@ -10341,7 +10360,7 @@ static void ms__gap_named(uint64_t *gap_seq, uint64_t last_seq, uint64_t named)
     if (named > last_seq && named > *gap_seq && named != UINT64_MAX) *gap_seq = named;
 }
 
-/* The one change that an append may have. */
+/* The one change that an append may have, its last record. */
 typedef struct ms__change_run {
     unsigned kind; /* 0: none */
     ms__loc *loc;
@@ -10545,7 +10564,7 @@ static ms_result ms__run_measure(const ms__append_run *run, const ms_envelope *e
                                  ms_str location, ms__layout *room, const ms__layout **l,
                                  ms_error *err)
 {
-    *l = run->layout;
+    *l = run->layout; /* its first part is the location */
     const ms_str *of = *l ? &(*l)->parts[0].text : NULL;
     if (of && of->ptr == location.ptr && of->len == location.len) return MS_OK;
     *l = room;
@@ -10592,7 +10611,7 @@ static ms_result ms__plan_repeat(ms__plan *p, const ms_envelope *e, const ms__la
                        MS__V(e->key), p->repeats);
 }
 
-/* Puts a record into its posting lists. */
+/* Enters a message into its posting lists and the counts. */
 static void ms__tail_names_enter(ms__tail_names *names, const ms__plan *p,
                                  const unsigned char *r)
 {
@@ -10623,12 +10642,12 @@ static uint32_t ms__gap_encode(uint64_t seq, unsigned char *r)
 
 /* ==== [core] what an arena store and a log share =======================================
  * Both stores consist of a tail in memory, which takes new records, and the functions of
- * this section and the three after it. They differ in their home, a table of functions:
- * where the bytes of a record are, how room is made, how a new end is published. An arena
- * store has only a tail. A log closes its tail when a segment is full, and reads sealed
- * segments through a second table.
+ * the sections up to [list]. They differ in their home, a table of functions: where the
+ * bytes of a record are, how room is made, how a new end is published. An arena store has
+ * only a tail. A log closes its tail when a segment is full, and reads sealed segments
+ * through a second table.
  *
- *      [plan] appends, changes     [merge] cursors     [list] listings
+ *      [append] appends, changes   [merge] cursors     [list] listings
  *      [core]    tail: names and posting lists, records by number, edits
  *      home:     arena: chunks, or one buffer          log: the mapped file
  *      sealed:   none                                  log: segments with an index
@@ -10637,8 +10656,8 @@ static uint32_t ms__gap_encode(uint64_t seq, unsigned char *r)
  * 8 bytes, the distance of a record from the segment's start. Entries of posting lists in
  * memory are that distance. In a clustered segment of a log ([log-index]) a place has the
  * lowest 32 bits of the record's sequence number instead. The place of a record never
- * changes; places rise in the order of appending, and sequence numbers of messages rise
- * with them.
+ * changes (in a [ring], until it drops messages); places rise in the order of appending,
+ * and sequence numbers of messages rise with them.
  *
  * Snapshots. A reader loads the end of the tail once and ignores all records from there
  * on: new messages, and changes of old ones.
@@ -10653,7 +10672,7 @@ typedef struct ms__tail {
     uint32_t filled;         /* units up to the end of the last record; under the lock */
     uint32_t end;            /* units that readers may read; atomic */
     uint32_t damaged_ranges; /* damaged ranges between the records; atomic */
-    uint32_t n_holes;        /* of these; atomic */
+    uint32_t n_holes;        /* of these, in `holes`; atomic */
     ms__hole holes[MS__HOLES];
     uint64_t first_seq;
     int64_t first_time, last_time;
@@ -10718,7 +10737,7 @@ typedef struct ms__sealed {
                         ms_result *result);
     /* The same, to add an edit; under the lock. NULL: no memory. */
     ms__edits *(*edit)(struct ms__core *core, ms_str location);
-    /* The record at a place, or NULL. */
+    /* Returns the record at a place, or NULL. */
     const unsigned char *(*record)(struct ms__core *core, uint64_t place);
     /* Adds the names of a segment to a listing. */
     ms_result (*names)(struct ms__core *core, uint32_t segment, const ms_list_query *q,
@@ -10783,8 +10802,8 @@ static uint32_t ms__check_at(uint32_t seed, uint64_t offset, const unsigned char
     return ms__crc32c(ms__seed_at(seed, offset), r, MS__AT_CHECK);
 }
 
-/* Looks at a record that seems damaged. A redaction, also of another process, may store
- * its checks or its body while they are read; then they fit at another look. */
+/* Checks of a record that seems damaged. A redaction, also of another process, may store
+ * its checks or its body while they are read; then they match at the next one. */
 #define MS__CHECK_TRIES 3u
 
 /* Returns whether the header of a record at an offset matches its check. */
@@ -10797,7 +10816,7 @@ static bool ms__holds_at(uint32_t seed, uint64_t offset, const unsigned char *r)
     return false;
 }
 
-/* Returns whether a record whose header holds is whole. */
+/* Returns whether a record with a valid header is valid. */
 static MS__UNUSED bool ms__whole_at(uint64_t offset, const unsigned char *r)
 {
     for (unsigned tries = 0; tries < MS__CHECK_TRIES; tries++) {
@@ -10807,13 +10826,13 @@ static MS__UNUSED bool ms__whole_at(uint64_t offset, const unsigned char *r)
     return false;
 }
 
-/* Notes in a record whose location it has: the hash of that, in this store. */
+/* Stores in a record the hash that its location has in this store. */
 static void ms__where_set(unsigned char *r, uint64_t location)
 {
     ms__put32(r + MS__AT_WHERE, (uint32_t)(location >> 32));
 }
 
-/* Notes in a HIDE how many numbers after its first one it may hide. */
+/* Stores in a HIDE how many numbers after its first one it may hide. */
 static void ms__reach_set(unsigned char *r, uint64_t reach)
 {
     ms__put32(r + MS__AT_REACH, reach < UINT32_MAX ? (uint32_t)reach : UINT32_MAX);
@@ -10880,7 +10899,7 @@ static uint32_t ms__tail_find(const ms__core *core, const ms__tail *t,
     return low;
 }
 
-/* Returns what the valid header of a damaged record tells. */
+/* Returns the hole of a damaged record, from its valid header. */
 static ms__hole ms__hole_of(const unsigned char *r)
 {
     ms__hole h;
@@ -10893,7 +10912,7 @@ static ms__hole ms__hole_of(const unsigned char *r)
     return h;
 }
 
-/* Notes a hole after the last record of a tail. Under the lock; readers load the count
+/* Adds a hole after the last record of a tail. Under the lock; readers load the count
  * without it, before the holes. */
 static void ms__tail_damage(ms__tail *t, const ms__hole *hole)
 {
@@ -10929,8 +10948,8 @@ static void ms__tail_holes(const ms__tail *t, uint32_t first, uint32_t last,
     }
 }
 
-/* Returns whether a hole of a tail may have had message number seq, which lacks between
- * two units. */
+/* Returns whether a hole of a tail may have had message number seq, which is missing
+ * between two units. */
 static bool ms__tail_lost(const ms__tail *t, uint32_t first, uint32_t last, uint64_t seq)
 {
     uint32_t n = ms__load32(&t->n_holes);
@@ -11043,8 +11062,8 @@ static const ms__edits *ms__edits_of(ms__core *core, ms_str location, bool locke
     return c && ms__load32(&c->changes.count) > 0 ? c : NULL;
 }
 
-/* Adds a damaged change of a location to those that are held. With too many, all messages
- * are withheld. False: no memory. */
+/* Adds a damaged edit of a location to c->held; other changes do not matter. With too
+ * many, all messages are withheld. False: no memory. */
 static MS__UNUSED bool ms__edit_hold(ms__tail_names *names, ms__edits *c,
                                      const ms__hole *hole, uint64_t place)
 {
@@ -11098,6 +11117,7 @@ static const unsigned char *ms__shown_at(const ms__core *core, const ms__tail *t
 
 /* ---- Entering records that stand in the store already. */
 
+/* Widens the bounds of numbers and times of a tail to those of a message. */
 static void ms__tail_note(ms__tail *t, const ms_msg *msg)
 {
     int64_t time;
@@ -11189,24 +11209,20 @@ static void ms__tail_show(ms__tail *t)
  *
  * Most cursors are plain: they return every message of their lists. The records are
  * scattered in memory, and a cache miss takes as long as ten records in the cache. So
- * they run MS__AHEAD records ahead of the reader, in batches, and prefetch each. Batches
- * of one took 1.4 times as long for a conversation: a prefetch waits for the page table,
- * and those of a batch wait together. A merge runs ahead as well; before, an iterator
- * prefetched its next record, and one in eight was needed at once. The places of records
- * come from the index of their segment, see [log-cursor]. A record is not read before its
- * turn. Then it is checked, and counted if it is damaged; of a record in two lists the
- * second is left out. The first valid one of a run shows whether the run has the names of
- * the query: a list's number has 61 bits of their hash.
+ * they run MS__AHEAD records ahead of the reader, in batches, and prefetch each. In
+ * batches of one a conversation takes 1.4 times as long: a prefetch waits for the page
+ * table, and those of a batch wait together. The places of records come from the index of
+ * their segment, see [log-cursor]. A record is not read before its turn. Then it is
+ * checked, and counted if it is damaged; of a record in two lists the second is left out.
+ * The first valid one of a run shows whether the run has the names of the query: a list's
+ * number has 61 bits of their hash.
  *
- * Records that were found valid before are by far the most. The queue knows them. Up to
- * eight of them are made ready together, and ms_next takes those by itself; those of a
- * history are one call away. No damage lies before what is ready. A message of a
- * conversation takes 590 instructions with its reader (callgrind). With a queue of known
- * records, but before they were made ready together, the newest 20 of a conversation took
- * 0.54 of the time without it, a conversation 0.85, global messages 0.72, and a team of 8
- * agents 0.81 (1,000,000 messages in 100 locations, read before; processor time, both
- * builds in one process by turns). Making them ready took 0.85 to 0.98 of that.
- * `make bench BENCH='--only W1,W2'` has these views.
+ * Most records were found valid before (`known`). Up to eight of them are made ready
+ * together, and ms_next takes those without calling the store; those of a history cost
+ * one call. No damage lies before what is ready. A message of a conversation takes 590
+ * instructions with its reader (callgrind). With the queue the newest 20 of a
+ * conversation take 0.54 of the time, other views 0.72 to 0.85 (1,000,000 messages in 100
+ * locations, read before). `make bench BENCH='--only W1,W2'` has these views.
  * ================================================================================== */
 
 #define MS__TYPES_TRACE MS_TYPES_AGENT
@@ -11241,14 +11257,14 @@ static MS__CALLED ms__heap_item *ms__heap_of(ms_cursor *it)
 
 /* ---- Runs of one iterator. */
 
-/* Returns where an iterator looks for its next run that has none yet: forward in the
- * segment of the first place, backward in the tail. */
+/* Returns where an iterator looks for its first run: forward in the segment of the first
+ * place, backward in the tail. */
 static uint32_t ms__list_iter_start(const ms__reading *s)
 {
     return s->backward ? s->tail->segment + 1 : (uint32_t)(s->from >> 32);
 }
 
-/* Notes that an iterator stands on a segment: its next run is after that, or backward
+/* Puts an iterator on a segment: its next run is after that, or backward
  * before it. */
 static MS__NOINLINE void ms__list_iter_at(const ms__reading *s, ms__list_iter *li,
                                           uint32_t segment)
@@ -11760,7 +11776,7 @@ static void ms__look_ahead(ms__core *core, ms_cursor *it)
 /* Prefetches the rest of a record whose header has arrived. A reader of complete messages
  * then waits a quarter less, and a reader of their beginnings no longer. In long records
  * the processor prefetches by itself. By halves of MS__AHEAD_BYTES: deciding for each
- * line took as many instructions as finding the record. */
+ * line takes as many instructions as finding the record. */
 static inline void ms__prefetch_rest(const unsigned char *r, uint32_t size)
 {
     if (size - 129 > MS__AHEAD_LONG - 129) return; /* so are 128 bytes or fewer */
@@ -11771,8 +11787,7 @@ static inline void ms__prefetch_rest(const unsigned char *r, uint32_t size)
 }
 
 /* Returns whether a valid record of the queue has the names of its list. One of each run
- * is compared, the first that is valid: it is in the cache then. Comparing when the run
- * was found took a cache miss, and a check of the whole record. */
+ * is compared, the first that is valid: it is in the cache then. */
 static bool ms__queue_own(ms_cursor *it, uint32_t at)
 {
     const ms__queue *q = &it->of.merge.queue;
@@ -11894,8 +11909,8 @@ static MS__NOINLINE bool ms__starts_back(const ms_query *q)
     return !q->by_time && (q->limit ? !q->oldest : q->reverse);
 }
 
-/* Returns how many entries, from the loaded one back, are of the names of the list: one
- * where each has to be asked, none in a run of other names. */
+/* Returns how many entries, from the loaded one back, are of the names of the list: 1
+ * where each has to be compared, 0 in a run of other names. */
 static uint32_t ms__list_iter_counts(ms__core *core, const ms__reading *s,
                                      ms__list_iter *li)
 {
@@ -11925,8 +11940,8 @@ static bool ms__list_iter_back(ms__core *core, ms__reading *s, ms__list_iter *li
 }
 
 /* Keeps the newest n records. In plain lists they are read ahead: the newest 20 of a
- * conversation take about 370 instructions a message, without those of their reader, and
- * 520 when each went through the ring alone (callgrind). */
+ * conversation take about 370 instructions a message, without those of their reader
+ * (callgrind). */
 static void ms__merge_keep(ms__core *core, ms_cursor *it)
 {
     ms__merge *merge = &it->of.merge;
@@ -12070,8 +12085,8 @@ static ms_result ms__view_iters(ms__core *core, ms_cursor *it, const ms__where *
     return MS_OK;
 }
 
-/* Adds the entries of a list of a location between two places, the first one's run alone,
- * if the query reads the places. */
+/* Adds the entries of a list of a location between two places, of the first run alone, as
+ * far as the query reads the places. */
 static MS__NOINLINE ms_result ms__raw_at(ms__core *core, ms_cursor *it,
                                          const ms__where *at, unsigned kind,
                                          const ms__postings *in_tail, uint64_t place,
@@ -12394,8 +12409,8 @@ typedef struct ms__list_walk {
     uint64_t place;      /* of the record returned last */
 } ms__list_walk;
 
-/* Holds a change whose body is damaged, for a walk that reads edits. False: it is none of
- * those, or there is no memory. */
+/* For a walk that reads edits: holds an edit whose body is damaged; other records do not
+ * matter. False: the kind is not known, or there is no memory. */
 static MS__UNUSED bool ms__walk_hold(ms__core *core, const ms__reading *s,
                                      const ms__list_iter *li, const unsigned char *r)
 {
@@ -12516,21 +12531,21 @@ static MS__NOINLINE uint64_t ms__visible(ms__core *core, ms_str location, uint64
 /* ==== [related] notes and facts that readers ask for =================================
  * One posting list has the notes and facts of a location. A reader of all of them reads
  * that. Two readers want little of it: a query for the notes of one message, and
- * ms_location_get. For these a store remembers what it has read, from the first time on
- * that it is asked, and reads only what was added since:
+ * ms_location_get. For these a store remembers what the first of them has read, and reads
+ * only what was added since:
  *
  *      notes    a trie by the number of the message, with the places of its notes:
  *               72 bytes a message that has notes, and 24 a note
- *      facts    the object they amount to, once MS__FACTS_READ records were read for it,
- *               in up to four times its bytes
+ *      facts    folded (ms__folded), once MS__FACTS_READ records were read for them, or
+ *               MS__FACTS_FAR passed over, in up to four times their bytes
  *
- * So one look at each of n messages takes n steps, and a look after each of n changes of
- * a fact, too. Nothing of it is in a file: a new handle reads the notes of a location
+ * So reading the notes of each of n messages takes n steps, and reading facts after each
+ * of n changes, too. None of it is in a file: a new handle reads the notes of a location
  * once, and its facts back to the newest record that has all of them (see [change]). A
  * buffer has no memory for it, and code compiled for size no code: they read the list.
  *
- * Damage in the list is reported by each query that meets it. So what was read beside
- * damage is not remembered, and all readers go on to read the list.
+ * Each query reports the damage that it meets in the list. So what was read past damage
+ * is not remembered, and all readers go on to read the list.
  *
  * (RL1) A note in the trie is before the place `upto`; each valid one before it is there.
  * (RL2) All this changes under the lock; chains of notes only grow at their newest end,
@@ -12637,9 +12652,7 @@ static MS__UNUSED MS__NOINLINE bool ms__notes_read(ms__core *core, ms__reading *
     return true;
 }
 
-/* Copies the facts that are remembered of a location to an arena; NULL: remembers newer
- * ones. Without memory it does nothing. Returns whether facts are remembered here. Under
- * the lock. */
+/* Does the work of `facts` in ms__hooks; without memory nothing. Under the lock. */
 static MS__UNUSED bool ms__facts_known(ms__core *core, ms_str location, ms_arena *arena,
                                        ms__folded *f)
 {
@@ -12700,7 +12713,8 @@ static ms_result ms__record_room(ms__core *core, ms__append_run *run, const ms__
     return MS_OK;
 }
 
-/* Refuses an append that could not look for a message: it may be a damaged one. */
+/* Refuses an append whose search for a message has failed. MS_E_DAMAGED: that may be a
+ * damaged one; else memory ran out. */
 static MS__NOINLINE MS__RARE ms_result ms__sought_fail(ms_error *err, ms_result code,
                                                        const char *field, ms_str name)
 {
@@ -12711,7 +12725,7 @@ static MS__NOINLINE MS__RARE ms_result ms__sought_fail(ms_error *err, ms_result 
 }
 
 /* Finds the message of a location with a key; *known NULL: there is none. An error if a
- * damaged message may have the key: to store it again may be to act twice. */
+ * damaged message may have the key: a repetition may be an action done twice. */
 static ms_result ms__key_known(ms__core *core, const ms__append_run *run,
                                const ms__loc *loc, ms_str key, uint64_t hash,
                                const unsigned char **known, ms_error *err)
@@ -12769,7 +12783,7 @@ static MS__NOINLINE ms_result ms__prepare(ms__core *core, ms__append_run *run, s
 
 #if !MS__SMALL
 /* Refuses a record with all facts of a location if a note or facts came, or records were
- * lost, after the place up to which these were read. In a new segment that is not
+ * lost, from the place on up to which these were read. In a new segment that is not
  * known. */
 static MS__NOINLINE ms_result ms__facts_check(ms__core *core, uint64_t upto,
                                               ms_str location, ms_error *err)
@@ -13264,7 +13278,7 @@ static bool ms__naming_tail(ms__naming *n)
     return room;
 }
 
-/* The record at a place, or NULL. */
+/* Returns the record at a place, or NULL. */
 static const unsigned char *ms__naming_record(ms__naming *n, uint64_t place)
 {
     if (!MS__LOG || place >> 32 == n->tail->segment)

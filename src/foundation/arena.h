@@ -12,6 +12,7 @@
 #define MS__BLOCK_FIRST ((size_t)2048)
 #define MS__BLOCK_LAST ((size_t)1 << 15)
 
+/* Allocates, resizes, or frees (new_size 0). NULL: no memory, and ptr is unchanged. */
 static MS__ONCE void *ms__resize(const ms_alloc *a, void *ptr, size_t old_size,
                                  size_t new_size)
 {
@@ -94,7 +95,8 @@ MS_API void *ms_arena_alloc(ms_arena *a, size_t size)
     return ms__arena_alloc_aligned(a, size, MS__ALIGN);
 }
 
-/* A state of an arena, to rewind to. */
+/* A state of an arena without a buffer, to rewind to. A new block may be linked before
+ * the block in use, so `before` is part of the state. */
 typedef struct ms__arena_mark {
     ms__block *block, *before;
     size_t used;
@@ -143,7 +145,8 @@ MS_API MS__ONCE void ms_arena_deinit(ms_arena *a)
     }
 }
 
-/* Returns the items with room for one more; NULL: the arena has none. */
+/* Returns the items, copied if need be, with room for one more. NULL: no room, and all is
+ * unchanged. */
 static MS__ONCE void *ms__list_room(ms_arena *arena, void *items, size_t count,
                                     size_t *cap, size_t size)
 {

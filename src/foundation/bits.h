@@ -4,7 +4,7 @@
  * compilers turn into one load; the library never writes a struct as it lies in memory.
  *
  * The checksum is CRC32C (Castagnoli, reflected, polynomial 0x82F63B78). It detects every
- * burst of up to 32 bits and, at these lengths, every 1 to 3 flipped bits. Processors
+ * burst of up to 32 bits and, in up to 256 MiB, every 1 to 3 flipped bits. Processors
  * have an instruction for it; a table of 256 words serves elsewhere.
  *
  * The hash is SipHash-1-3: fast on short strings, and keyed, so that no caller can choose
@@ -205,6 +205,7 @@ static void ms__sip_round(uint64_t v[4])
     v[2] = ms__rotl(v[2], 32);
 }
 
+/* Hashes n bytes. Different salts give independent hashes of them. */
 static uint64_t ms__hash(const uint64_t key[2], uint64_t salt, const char *text, size_t n)
 {
     const unsigned char *p = (const unsigned char *)text;
@@ -286,7 +287,7 @@ static int64_t ms__default_now(MS__UNUSED void *ctx)
     return ms__system_time();
 }
 
-/* Mixes time and addresses, which differ from run to run. */
+/* Mixes time and addresses, which differ from run to run: not for secrets. */
 static void ms__default_fill(MS__UNUSED void *ctx, void *out, size_t len)
 {
     uint64_t seed[2], word;

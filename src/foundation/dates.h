@@ -42,10 +42,10 @@ static void ms__put_digits(char *out, unsigned digits, uint64_t v)
 
 #define MS__SECOND ((int64_t)1000000000) /* in nanoseconds */
 
-/* Writes a time as ms_json_put_seconds does, without a NUL. Returns the length, 0 for
- * MS_TIME_NONE. */
 #define MS__SECONDS_MAX 24
 
+/* Writes a time as ms_json_put_seconds does, without a NUL. Returns the length, 0 for
+ * MS_TIME_NONE. */
 static size_t ms__seconds_write(int64_t ns, char out[MS__SECONDS_MAX])
 {
     size_t n = 0;
@@ -64,7 +64,7 @@ static size_t ms__seconds_write(int64_t ns, char out[MS__SECONDS_MAX])
 MS_API size_t ms_iso_write(int64_t ns, char out[MS_ISO_MAX])
 {
     static const uint8_t places[6] = {0, 5, 8, 11, 14, 17};
-    uint32_t v[6], width = 9; /* as ms_iso_read has them */
+    uint32_t v[6], width = 9; /* v: year to second */
     int64_t part = ns % MS__SECOND, seconds = ns / MS__SECOND;
     if (ns == MS_TIME_NONE) return 0;
     if (part < 0) part += MS__SECOND, seconds--;

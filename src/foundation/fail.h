@@ -44,7 +44,7 @@ static MS__UNUSED int ms__no_text(const char *format, ...) { return format != NU
 #else
 typedef struct ms__line {
     char *ptr;
-    size_t cap, len;
+    size_t cap, len; /* cap: with the NUL */
 } ms__line;
 
 static void ms__line_add(ms__line *l, const char *p, size_t n)
@@ -169,6 +169,7 @@ static MS__RARE ms_result ms__no_memory(ms_error *err, uint64_t size)
     return ms__fail(err, MS_E_NO_MEMORY, "no memory for %u bytes", size);
 }
 
+/* Reports that an arena is NULL, that its buffer is full, or that memory has run out. */
 static MS__RARE ms_result ms__no_arena(ms_error *err, const ms_arena *a, uint64_t size)
 {
     if (a && !a->buffer) return ms__no_memory(err, size);

@@ -91,7 +91,6 @@ static size_t ms__plain_run(const char *p, const char *end)
     return (size_t)(p - start);
 }
 
-/* Steps over the escape at s->p, which is a backslash. */
 static bool ms__is_escape(char c)
 {
     switch (c) {
@@ -101,6 +100,7 @@ static bool ms__is_escape(char c)
     }
 }
 
+/* Steps over the escape at s->p, which is a backslash. */
 static bool ms__scan_escape(ms__scan *s)
 {
     const char *p = s->p;
@@ -318,7 +318,7 @@ MS_API ms_json_kind ms_json_kind_of(ms_str value)
     }
 }
 
-/* Returns the end of the string that opens at p. */
+/* Returns the end of the string that opens at p. "Pass" skips without checks. */
 static const char *ms__pass_string(const char *p, const char *end)
 {
     for (p++; p < end && *p != '"'; p++) {

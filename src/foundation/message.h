@@ -8,6 +8,7 @@
  *      encoded message passes it.
  * ================================================================================== */
 
+/* Which posting lists and views a type is in, see [names]. */
 typedef enum ms__class {
     MS__CLASS_CONVERSATION,
     MS__CLASS_TRACE,
@@ -16,6 +17,7 @@ typedef enum ms__class {
     MS__CLASS_PLAIN
 } ms__class;
 
+/* How a request shows a message of a type, see [project]. */
 typedef enum ms__projection {
     MS__AS_USER_TEXT,
     MS__AS_ASSISTANT_TEXT,
@@ -26,6 +28,7 @@ typedef enum ms__projection {
     MS__AS_SOURCED_TEXT
 } ms__projection;
 
+/* The required fields, by the abbreviations in MS_TYPES. */
 enum {
     MS__NEED_C = 1 << MS_F_CONTENT,
     MS__NEED_TA = 1 << MS_F_TOOL | 1 << MS_F_ARGS,
@@ -65,9 +68,9 @@ static const struct {
 #define MS__ROLE_ROWS (sizeof ms__roles / sizeof ms__roles[0])
 
 typedef enum ms__field_kind {
-    MS__KIND_TEXT,
-    MS__KIND_VALUE,
-    MS__KIND_OBJECT
+    MS__FIELD_TEXT,
+    MS__FIELD_VALUE,
+    MS__FIELD_OBJECT
 } ms__field_kind;
 
 typedef struct ms__field_row {
@@ -77,14 +80,15 @@ typedef struct ms__field_row {
 } ms__field_row;
 
 static const ms__field_row ms__fields[MS_FIELD_COUNT] = {
-    {"", 0, MS__KIND_TEXT},
+    {"", 0, MS__FIELD_TEXT},
 #define MS__X(number, name, member, kind) \
-    {#member, offsetof(ms_envelope, member), MS__KIND_##kind},
+    {#member, offsetof(ms_envelope, member), MS__FIELD_##kind},
     MS_FIELDS(MS__X)
 #undef MS__X
 };
 
-/* A tag has five bits in a record, see [record]. */
+/* A tag has five bits for the field, see [record]. A set has seven bits below type 1, and
+ * MS_TYPES_ALL needs one above the last type. */
 MS__STATIC_ASSERT(fields_fit_a_tag, MS_FIELD_COUNT <= 32);
 MS__STATIC_ASSERT(types_fit_a_set, MS_TYPE_COUNT <= 57);
 
@@ -132,8 +136,8 @@ static unsigned ms__lowest(uint32_t set)
 static bool ms__field_is_json(const ms_envelope *m, unsigned field)
 {
     ms_value v;
-    if (ms__fields[field].kind != MS__KIND_VALUE)
-        return ms__fields[field].kind == MS__KIND_OBJECT;
+    if (ms__fields[field].kind != MS__FIELD_VALUE)
+        return ms__fields[field].kind == MS__FIELD_OBJECT;
     memcpy(&v, (const char *)m + ms__fields[field].at, sizeof v);
     return v.json;
 }
@@ -141,7 +145,7 @@ static bool ms__field_is_json(const ms_envelope *m, unsigned field)
 static void ms__field_set(ms_envelope *m, unsigned field, ms_str text, bool json)
 {
     ms_value v = json ? ms_json(text) : ms_text_n(text);
-    bool value = ms__fields[field].kind == MS__KIND_VALUE;
+    bool value = ms__fields[field].kind == MS__FIELD_VALUE;
     if (value) memcpy((char *)m + ms__fields[field].at, &v, sizeof v);
     else memcpy((char *)m + ms__fields[field].at, &text, sizeof text);
 }
@@ -245,7 +249,7 @@ static bool ms__is_plain_name(ms_str name)
 }
 
 /* Checks a name by which messages are found: location, agent key, turn id, idempotency
- * key. */
+ * key. An absent one passes. */
 static ms_result ms__key_check(ms_str key, const char *name, bool may_be_empty,
                                ms_error *err)
 {
@@ -267,10 +271,10 @@ static ms_result ms__key_check(ms_str key, const char *name, bool may_be_empty,
     return code == MS_OK ? MS_OK : ms__at_field(err, code, name);
 }
 
-#define MS__VALUE_MAX (UINT32_MAX / 8)
+#define MS__VALUE_MAX (UINT32_MAX / 8) /* bytes; three times as many after repair */
 
-/* Returns whether a text is JSON that a field takes. *value (may be NULL) receives it
- * without the space around it. */
+/* Checks that a text is JSON that a field takes. *value (may be NULL) receives it without
+ * the space around it. */
 static ms_result ms__field_json(ms_str text, ms_str *value, ms_error *err)
 {
     static const ms_json_opts opts = {MS_FIELD_MAX_DEPTH, false};
@@ -296,7 +300,7 @@ static ms_result ms__field_check(const ms_envelope *m, unsigned field, ms_error 
                            (uint64_t)text.len, (uint64_t)MS__VALUE_MAX);
     if (!ms__field_is_json(m, field)) return MS_OK;
     ms_result code = ms__field_json(text, &value, err);
-    if (code == MS_OK && ms__fields[field].kind == MS__KIND_OBJECT &&
+    if (code == MS_OK && ms__fields[field].kind == MS__FIELD_OBJECT &&
         ms_json_kind_of(value) != MS_JSON_OBJECT)
         code = ms__fail(err, MS_E_KIND, "%s is '%v', a JSON object was expected", name,
                         MS__V(value));

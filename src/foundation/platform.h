@@ -1,17 +1,16 @@
 
 /* ==== [platform] compiler and system, decided once ===================================
  * Each difference between compilers and systems is a 0/1 macro or a small function of
- * this section. The library needs malloc (through ms_alloc), the time of day, one lock
- * and a pause; [os] has the calls on files. C++11 cannot read <stdatomic.h>, so the
- * builtins of gcc and clang and the Interlocked functions serve.
+ * this section. The library needs malloc (through ms_alloc), the time of day, a lock, a
+ * condition variable and a pause; [os] has the calls on files. C++11 cannot read
+ * <stdatomic.h>, so the builtins of gcc and clang and the Interlocked functions serve.
  *
  * Atomics are 32-bit words and pointers: every target has them without a lock. A compiler
  * may turn a 64-bit load on a 32-bit machine into a write.
  *
- * At -O2 gcc inlined 72 and more bytes of errors into 90 callers. MS__ONCE keeps such
- * functions out of callers, and MS__RARE has errors and openings compiled for size: 7 %
- * less code, by `size`. The time of compiling stayed the same (bash bench/compile.sh).
- * Neither is for what runs for each message; with -Os the compiler chooses well itself.
+ * MS__ONCE keeps a function out of its many callers, and MS__RARE has errors and openings
+ * compiled for size: together 7 % less code at -O2, by `size`. Neither is for what runs
+ * for each message; with -Os the compiler chooses itself.
  * ================================================================================== */
 
 #include <float.h>
@@ -55,7 +54,7 @@
 #endif
 
 /* SSE2 and NEON scan text 16 bytes at a time; without them it is scanned by words, with
- * equal results. tests/test_fast.c compares both, and sets this to 0 for one. */
+ * equal results. test_fast compares both, with this set to 0 for one. */
 #ifndef MS__SIMD
 #define MS__SIMD (MS__GNUC && !MS__SMALL)
 #endif
@@ -118,7 +117,7 @@
 #define MS__NOINLINE __attribute__((noinline)) /* large locals stay out of callers */
 #if MS__SMALL
 #define MS__ONCE /* the compiler inlines what that makes smaller */
-#define MS__CALLED __attribute__((noinline)) /* but it errs: a call is smaller */
+#define MS__CALLED __attribute__((noinline)) /* where it is wrong: a call is smaller */
 #define MS__RARE
 #else
 #define MS__ONCE __attribute__((noinline)) /* many call it: compiled once, not in each */
@@ -128,8 +127,8 @@
 #define MS__LIKELY(x) __builtin_expect(!!(x), 1)
 #define MS__UNLIKELY(x) __builtin_expect(!!(x), 0)
 /* To gcc 12 a prefetch has no effect, so it leaves out calls of a function that only
- * prefetches. An empty statement of assembly keeps them. With it a message of the global
- * messages of a log takes 0.80 of the time, one of an agent 0.87 (1,000,000 messages). */
+ * prefetches. An empty statement of assembly keeps them. With it reading the global
+ * messages of a log takes 0.80 of the time (1,000,000 messages). */
 static MS__UNUSED void ms__prefetch(const void *p)
 {
     __builtin_prefetch(p);
@@ -156,8 +155,8 @@ static MS__UNUSED void ms__prefetch_write(const void *p)
 #define MS__PREFETCH_WRITE(p) ((void)(p))
 #endif
 
-/* A writer stores with release order, readers load with acquire order. Words with `full`,
- * and counters that several threads change, have one order for all threads. */
+/* Stores have release order, loads acquire order. Functions with `full` in their names,
+ * and ms__add32, have one order for all threads. ms__or32 orders nothing. */
 #if !MS__THREADS
 #define MS__LOAD(p, order) (*(p))
 #define MS__STORE(p, v, order) ((void)(*(p) = (v)))
@@ -236,7 +235,8 @@ static MS__UNUSED void ms__fence(void)
 #endif
 }
 
-/* A lock, which appends hold for about a microsecond, and a condition variable. */
+/* A lock, not recursive, which appends hold for about a microsecond, and a condition
+ * variable. */
 #if !MS__THREADS
 #define MS__CALL(windows, posix) ((void)0)
 typedef char ms__lock;
@@ -298,7 +298,7 @@ static MS__UNUSED void ms__yield(void)
     MS__CALL(SwitchToThread(), sched_yield());
 }
 
-/* Sleeps for about so many microseconds. */
+/* Sleeps for about so many microseconds; freestanding not at all. */
 static void ms__pause(uint64_t micros)
 {
 #ifdef MSGSTORE_FREESTANDING
@@ -314,7 +314,7 @@ static void ms__pause(uint64_t micros)
 }
 
 /* Returns nanoseconds since 1970-01-01 UTC, in whole microseconds: times as text stay
- * short. */
+ * short. MS_TIME_NONE: there is no clock. */
 static MS__ONCE int64_t ms__system_time(void)
 {
 #ifdef MSGSTORE_FREESTANDING

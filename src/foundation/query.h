@@ -13,7 +13,8 @@ static MS__ONCE ms_result ms__open_check(const ms_store *store, ms_error *err)
     return MS_OK;
 }
 
-/* Fills in every default of a query. Without views the agents select by writer. */
+/* Fills in every default of a query. Without views, agent_key and agent_keys select by
+ * writer. */
 static void ms__resolve(ms_query *q)
 {
     bool writer = q->views == 0 && q->agent_key.ptr;
@@ -111,7 +112,7 @@ static bool ms__passes(const ms_query *q, const ms_msg *msg)
     return !(q->has_since && t < q->since_ns) && !(q->has_until && t >= q->until_ns);
 }
 
-/* Returns the bit MS_RAW_* of a kind; 0: it has none. */
+/* Returns the bit MS_RAW_* of a kind of record, or 0. */
 static unsigned ms__raw_bit(unsigned kind)
 {
     static const unsigned char bits[] = {
@@ -138,6 +139,7 @@ static bool ms__hide_read(const ms_msg *msg, uint64_t *first, uint64_t *last,
            *last != UINT64_MAX;
 }
 
+/* Returns whether a record is message number seq, or a change of it. */
 static bool ms__is_about(const ms_msg *msg, uint64_t seq)
 {
     uint64_t first, last, messages;

@@ -15,13 +15,13 @@
  *      8     8   sequence number
  *     16     8   time, signed, nanoseconds since 1970; MS_TIME_NONE: the message has none
  *     24     4   the highest 32 bits of the hash of its location in this store; 0: a
- *                message on its own. It tells whose a record was whose body is damaged
+ *                message on its own
  *     28     4   of a HIDE: last - first, at most 2^32 - 1; of a MESSAGE of a log, see
  *                [file-format]; of a LOCATION, see ms__facts_left; else 0
  *     32     4   body check: CRC32C from byte 40 to the end of the padding; ERASED while
  *                a redaction overwrites the body, which is not checked then. A CRC that
  *                equals ERASED is stored as ERASED + 1
- *     36     4   header check: CRC32C of bytes 0 to 35, from the seed of the home on
+ *     36     4   header check: CRC32C of bytes 0 to 35, continued from a seed
  *
  *   body
  *      0     1   d, size of the directory, this byte included
@@ -33,7 +33,7 @@
  *
  * The header check covers the body check, so the two checks cover all bytes. A record
  * with a damaged body still has its size, sequence and location hash, so the damage costs
- * one record, and readers of other locations are not told of it.
+ * one record, and queries of other locations do not report it.
  * The seed (0 for a message on its own; in an image, from its id and the record's offset)
  * makes a record valid only in its own place: the records of an image that is stored
  * inside a message are not valid.
@@ -41,8 +41,7 @@
  * Encoding reads each field once to check and measure it (a layout), and copies it once.
  * The first read waits for memory: a third of an append in a profile. A scan within the
  * copy would wait there. Checks and layout take 830 of the 3,730 instructions of an
- * append of 718 bytes (callgrind, build/bench_goals --only arena); 1,000 of 4,040 when a
- * location was checked three times and a layout was kept in memory.
+ * append of 718 bytes (callgrind, build/bench_goals --only arena).
  *
  * Directory entries have no offsets, so that messages stay small: a getter adds up the
  * lengths (3 to 6 entries, a few ns). Interned locations would save 5 to 20 bytes a
@@ -73,14 +72,14 @@
 
 #define MS__HEADER 40u
 #define MS__AT_WHERE 24u
-#define MS__AT_REACH 28u
+#define MS__AT_REACH 28u /* of a HIDE; other kinds store other things there */
 #define MS__CLUSTER_SEQ UINT32_MAX /* numbers of clustered messages are below it */
 #define MS__AT_BODY_CHECK 32u
 #define MS__AT_CHECK 36u /* the last of the header: it covers what is before it */
 #define MS__TAG_JSON 0x20u
 #define MS__UNFINISHED 0x80u /* in byte 6 */
 #define MS__ERASED 0x44455241u /* a body check: "ARED" */
-#define MS__RECORD_MAX ((uint64_t)256 << 20)
+#define MS__RECORD_MAX ((uint64_t)256 << 20) /* bytes */
 
 #define MS__KINDS(X)                                                      \
     X(1, MESSAGE, "message")                                              \
@@ -394,6 +393,7 @@ static ms_result ms__check_fields(const unsigned char *r, uint64_t offset, ms_er
     return fault ? ms__damaged(err, offset, fault) : MS_OK;
 }
 
+/* Returns whether a record is a complete message. An AMEND is one, and a change. */
 static bool ms__is_message(const unsigned char *r)
 {
     return r[4] == MS__KIND_MESSAGE || r[4] == MS__KIND_AMEND;
@@ -409,7 +409,7 @@ static ms_result ms__check_body(const unsigned char *r, uint64_t offset, ms_erro
 
 /* Returns what a LOCATION has at MS__AT_REACH. MS__FACTS_ALL: it repeats all facts of its
  * location, and changes none. More: units of 8 bytes that the changes of facts may take
- * before they are to be repeated. 0: not known. */
+ * before they are to be repeated, at least 2. 0: not known. */
 #define MS__FACTS_ALL 1u
 
 static MS__UNUSED uint32_t ms__facts_left(const unsigned char *r)
@@ -550,7 +550,7 @@ MS_API uint32_t ms_fields(const ms_msg *msg, ms_value fields[MS_FIELD_COUNT])
     (MS__CALLER_FLAGS |                                                   \
      (uint32_t)(MS_FLAG_AMENDED | MS_FLAG_REDACTED | MS_FLAG_UNFINISHED))
 
-/* Encodes a checked message or change into the arena. */
+/* Encodes a checked message or change, as a record on its own, into the arena. */
 static ms_result ms__encode_loose(const ms_envelope *m, unsigned kind, uint32_t flags,
                                   ms_arena *arena, const ms_msg **out, ms_error *err)
 {
@@ -660,7 +660,7 @@ static void ms__blank(unsigned char *r)
         if (!(MS__KEPT_FIELDS >> e.field & 1)) ms__blank_value(&e);
 }
 
-/* Checks a record on its own, which takes all bytes. message: no other is allowed. */
+/* Checks a record on its own, which takes all bytes. message: it must be one. */
 static ms_result ms__check_alone(const unsigned char *r, size_t size, bool message,
                                  ms_error *err)
 {

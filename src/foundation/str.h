@@ -36,7 +36,7 @@ static void ms__text_copy(unsigned char *to, ms_str s)
     }
 }
 
-/* Returns whether two texts that are there are equal. */
+/* Returns whether two texts, neither of them absent, are equal. */
 static bool ms__same_name(ms_str a, ms_str b)
 {
     uint64_t words[4];
@@ -118,7 +118,8 @@ static unsigned ms__neon_first(uint8x16_t odd)
 #endif
 
 #if MS__SSE2
-static unsigned ms__sse2_first(__m128i odd) /* bytes with their high bit set */
+/* Returns the index of the first byte whose high bit is set; 16: no bit is. */
+static unsigned ms__sse2_first(__m128i odd)
 {
     unsigned bits = (unsigned)_mm_movemask_epi8(odd);
     return bits ? (unsigned)__builtin_ctz(bits) : 16;
@@ -196,7 +197,7 @@ static bool ms__ascii_few(const unsigned char *p, size_t n)
     return seen < 0x80;
 }
 
-/* Counts the ASCII bytes at p. */
+/* Counts the bytes before the first that is not ASCII. */
 static size_t ms__ascii_run(const unsigned char *p, size_t n)
 {
     size_t i = 0;
@@ -238,7 +239,7 @@ MS_API bool ms_utf8_check(ms_str s, size_t *bad)
 }
 
 /* Copies s with U+FFFD in place of invalid bytes; out NULL: only counts. Returns the
- * length. */
+ * length, at most 3 s.len. */
 static size_t ms__utf8_repair(ms_str s, char *out)
 {
     const unsigned char *p = (const unsigned char *)s.ptr;
@@ -258,6 +259,7 @@ static size_t ms__utf8_repair(ms_str s, char *out)
     return n;
 }
 
+/* Writes a number, without a NUL; returns its length, at most 20. */
 static MS__ONCE size_t ms__u64_write(uint64_t v, char *out)
 {
     char digits[20];

@@ -33,7 +33,8 @@ static ms_result ms__record_room(ms__core *core, ms__append_run *run, const ms__
     return MS_OK;
 }
 
-/* Refuses an append that could not look for a message: it may be a damaged one. */
+/* Refuses an append whose search for a message has failed. MS_E_DAMAGED: that may be a
+ * damaged one; else memory ran out. */
 static MS__NOINLINE MS__RARE ms_result ms__sought_fail(ms_error *err, ms_result code,
                                                        const char *field, ms_str name)
 {
@@ -44,7 +45,7 @@ static MS__NOINLINE MS__RARE ms_result ms__sought_fail(ms_error *err, ms_result 
 }
 
 /* Finds the message of a location with a key; *known NULL: there is none. An error if a
- * damaged message may have the key: to store it again may be to act twice. */
+ * damaged message may have the key: a repetition may be an action done twice. */
 static ms_result ms__key_known(ms__core *core, const ms__append_run *run,
                                const ms__loc *loc, ms_str key, uint64_t hash,
                                const unsigned char **known, ms_error *err)
@@ -102,7 +103,7 @@ static MS__NOINLINE ms_result ms__prepare(ms__core *core, ms__append_run *run, s
 
 #if !MS__SMALL
 /* Refuses a record with all facts of a location if a note or facts came, or records were
- * lost, after the place up to which these were read. In a new segment that is not
+ * lost, from the place on up to which these were read. In a new segment that is not
  * known. */
 static MS__NOINLINE ms_result ms__facts_check(ms__core *core, uint64_t upto,
                                               ms_str location, ms_error *err)

@@ -1,12 +1,12 @@
 
 /* ==== [core] what an arena store and a log share =======================================
  * Both stores consist of a tail in memory, which takes new records, and the functions of
- * this section and the three after it. They differ in their home, a table of functions:
- * where the bytes of a record are, how room is made, how a new end is published. An arena
- * store has only a tail. A log closes its tail when a segment is full, and reads sealed
- * segments through a second table.
+ * the sections up to [list]. They differ in their home, a table of functions: where the
+ * bytes of a record are, how room is made, how a new end is published. An arena store has
+ * only a tail. A log closes its tail when a segment is full, and reads sealed segments
+ * through a second table.
  *
- *      [plan] appends, changes     [merge] cursors     [list] listings
+ *      [append] appends, changes   [merge] cursors     [list] listings
  *      [core]    tail: names and posting lists, records by number, edits
  *      home:     arena: chunks, or one buffer          log: the mapped file
  *      sealed:   none                                  log: segments with an index
@@ -15,8 +15,8 @@
  * 8 bytes, the distance of a record from the segment's start. Entries of posting lists in
  * memory are that distance. In a clustered segment of a log ([log-index]) a place has the
  * lowest 32 bits of the record's sequence number instead. The place of a record never
- * changes; places rise in the order of appending, and sequence numbers of messages rise
- * with them.
+ * changes (in a [ring], until it drops messages); places rise in the order of appending,
+ * and sequence numbers of messages rise with them.
  *
  * Snapshots. A reader loads the end of the tail once and ignores all records from there
  * on: new messages, and changes of old ones.
@@ -31,7 +31,7 @@ typedef struct ms__tail {
     uint32_t filled;         /* units up to the end of the last record; under the lock */
     uint32_t end;            /* units that readers may read; atomic */
     uint32_t damaged_ranges; /* damaged ranges between the records; atomic */
-    uint32_t n_holes;        /* of these; atomic */
+    uint32_t n_holes;        /* of these, in `holes`; atomic */
     ms__hole holes[MS__HOLES];
     uint64_t first_seq;
     int64_t first_time, last_time;
@@ -96,7 +96,7 @@ typedef struct ms__sealed {
                         ms_result *result);
     /* The same, to add an edit; under the lock. NULL: no memory. */
     ms__edits *(*edit)(struct ms__core *core, ms_str location);
-    /* The record at a place, or NULL. */
+    /* Returns the record at a place, or NULL. */
     const unsigned char *(*record)(struct ms__core *core, uint64_t place);
     /* Adds the names of a segment to a listing. */
     ms_result (*names)(struct ms__core *core, uint32_t segment, const ms_list_query *q,
@@ -161,8 +161,8 @@ static uint32_t ms__check_at(uint32_t seed, uint64_t offset, const unsigned char
     return ms__crc32c(ms__seed_at(seed, offset), r, MS__AT_CHECK);
 }
 
-/* Looks at a record that seems damaged. A redaction, also of another process, may store
- * its checks or its body while they are read; then they fit at another look. */
+/* Checks of a record that seems damaged. A redaction, also of another process, may store
+ * its checks or its body while they are read; then they match at the next one. */
 #define MS__CHECK_TRIES 3u
 
 /* Returns whether the header of a record at an offset matches its check. */
@@ -175,7 +175,7 @@ static bool ms__holds_at(uint32_t seed, uint64_t offset, const unsigned char *r)
     return false;
 }
 
-/* Returns whether a record whose header holds is whole. */
+/* Returns whether a record with a valid header is valid. */
 static MS__UNUSED bool ms__whole_at(uint64_t offset, const unsigned char *r)
 {
     for (unsigned tries = 0; tries < MS__CHECK_TRIES; tries++) {
@@ -185,13 +185,13 @@ static MS__UNUSED bool ms__whole_at(uint64_t offset, const unsigned char *r)
     return false;
 }
 
-/* Notes in a record whose location it has: the hash of that, in this store. */
+/* Stores in a record the hash that its location has in this store. */
 static void ms__where_set(unsigned char *r, uint64_t location)
 {
     ms__put32(r + MS__AT_WHERE, (uint32_t)(location >> 32));
 }
 
-/* Notes in a HIDE how many numbers after its first one it may hide. */
+/* Stores in a HIDE how many numbers after its first one it may hide. */
 static void ms__reach_set(unsigned char *r, uint64_t reach)
 {
     ms__put32(r + MS__AT_REACH, reach < UINT32_MAX ? (uint32_t)reach : UINT32_MAX);
@@ -258,7 +258,7 @@ static uint32_t ms__tail_find(const ms__core *core, const ms__tail *t,
     return low;
 }
 
-/* Returns what the valid header of a damaged record tells. */
+/* Returns the hole of a damaged record, from its valid header. */
 static ms__hole ms__hole_of(const unsigned char *r)
 {
     ms__hole h;
@@ -271,7 +271,7 @@ static ms__hole ms__hole_of(const unsigned char *r)
     return h;
 }
 
-/* Notes a hole after the last record of a tail. Under the lock; readers load the count
+/* Adds a hole after the last record of a tail. Under the lock; readers load the count
  * without it, before the holes. */
 static void ms__tail_damage(ms__tail *t, const ms__hole *hole)
 {
@@ -307,8 +307,8 @@ static void ms__tail_holes(const ms__tail *t, uint32_t first, uint32_t last,
     }
 }
 
-/* Returns whether a hole of a tail may have had message number seq, which lacks between
- * two units. */
+/* Returns whether a hole of a tail may have had message number seq, which is missing
+ * between two units. */
 static bool ms__tail_lost(const ms__tail *t, uint32_t first, uint32_t last, uint64_t seq)
 {
     uint32_t n = ms__load32(&t->n_holes);
@@ -421,8 +421,8 @@ static const ms__edits *ms__edits_of(ms__core *core, ms_str location, bool locke
     return c && ms__load32(&c->changes.count) > 0 ? c : NULL;
 }
 
-/* Adds a damaged change of a location to those that are held. With too many, all messages
- * are withheld. False: no memory. */
+/* Adds a damaged edit of a location to c->held; other changes do not matter. With too
+ * many, all messages are withheld. False: no memory. */
 static MS__UNUSED bool ms__edit_hold(ms__tail_names *names, ms__edits *c,
                                      const ms__hole *hole, uint64_t place)
 {
@@ -476,6 +476,7 @@ static const unsigned char *ms__shown_at(const ms__core *core, const ms__tail *t
 
 /* ---- Entering records that stand in the store already. */
 
+/* Widens the bounds of numbers and times of a tail to those of a message. */
 static void ms__tail_note(ms__tail *t, const ms_msg *msg)
 {
     int64_t time;

@@ -256,7 +256,7 @@ static bool ms__naming_tail(ms__naming *n)
     return room;
 }
 
-/* The record at a place, or NULL. */
+/* Returns the record at a place, or NULL. */
 static const unsigned char *ms__naming_record(ms__naming *n, uint64_t place)
 {
     if (!MS__LOG || place >> 32 == n->tail->segment)

@@ -15,24 +15,20 @@
  *
  * Most cursors are plain: they return every message of their lists. The records are
  * scattered in memory, and a cache miss takes as long as ten records in the cache. So
- * they run MS__AHEAD records ahead of the reader, in batches, and prefetch each. Batches
- * of one took 1.4 times as long for a conversation: a prefetch waits for the page table,
- * and those of a batch wait together. A merge runs ahead as well; before, an iterator
- * prefetched its next record, and one in eight was needed at once. The places of records
- * come from the index of their segment, see [log-cursor]. A record is not read before its
- * turn. Then it is checked, and counted if it is damaged; of a record in two lists the
- * second is left out. The first valid one of a run shows whether the run has the names of
- * the query: a list's number has 61 bits of their hash.
+ * they run MS__AHEAD records ahead of the reader, in batches, and prefetch each. In
+ * batches of one a conversation takes 1.4 times as long: a prefetch waits for the page
+ * table, and those of a batch wait together. The places of records come from the index of
+ * their segment, see [log-cursor]. A record is not read before its turn. Then it is
+ * checked, and counted if it is damaged; of a record in two lists the second is left out.
+ * The first valid one of a run shows whether the run has the names of the query: a list's
+ * number has 61 bits of their hash.
  *
- * Records that were found valid before are by far the most. The queue knows them. Up to
- * eight of them are made ready together, and ms_next takes those by itself; those of a
- * history are one call away. No damage lies before what is ready. A message of a
- * conversation takes 590 instructions with its reader (callgrind). With a queue of known
- * records, but before they were made ready together, the newest 20 of a conversation took
- * 0.54 of the time without it, a conversation 0.85, global messages 0.72, and a team of 8
- * agents 0.81 (1,000,000 messages in 100 locations, read before; processor time, both
- * builds in one process by turns). Making them ready took 0.85 to 0.98 of that.
- * `make bench BENCH='--only W1,W2'` has these views.
+ * Most records were found valid before (`known`). Up to eight of them are made ready
+ * together, and ms_next takes those without calling the store; those of a history cost
+ * one call. No damage lies before what is ready. A message of a conversation takes 590
+ * instructions with its reader (callgrind). With the queue the newest 20 of a
+ * conversation take 0.54 of the time, other views 0.72 to 0.85 (1,000,000 messages in 100
+ * locations, read before). `make bench BENCH='--only W1,W2'` has these views.
  * ================================================================================== */
 
 #define MS__TYPES_TRACE MS_TYPES_AGENT
@@ -67,14 +63,14 @@ static MS__CALLED ms__heap_item *ms__heap_of(ms_cursor *it)
 
 /* ---- Runs of one iterator. */
 
-/* Returns where an iterator looks for its next run that has none yet: forward in the
- * segment of the first place, backward in the tail. */
+/* Returns where an iterator looks for its first run: forward in the segment of the first
+ * place, backward in the tail. */
 static uint32_t ms__list_iter_start(const ms__reading *s)
 {
     return s->backward ? s->tail->segment + 1 : (uint32_t)(s->from >> 32);
 }
 
-/* Notes that an iterator stands on a segment: its next run is after that, or backward
+/* Puts an iterator on a segment: its next run is after that, or backward
  * before it. */
 static MS__NOINLINE void ms__list_iter_at(const ms__reading *s, ms__list_iter *li,
                                           uint32_t segment)
@@ -586,7 +582,7 @@ static void ms__look_ahead(ms__core *core, ms_cursor *it)
 /* Prefetches the rest of a record whose header has arrived. A reader of complete messages
  * then waits a quarter less, and a reader of their beginnings no longer. In long records
  * the processor prefetches by itself. By halves of MS__AHEAD_BYTES: deciding for each
- * line took as many instructions as finding the record. */
+ * line takes as many instructions as finding the record. */
 static inline void ms__prefetch_rest(const unsigned char *r, uint32_t size)
 {
     if (size - 129 > MS__AHEAD_LONG - 129) return; /* so are 128 bytes or fewer */
@@ -597,8 +593,7 @@ static inline void ms__prefetch_rest(const unsigned char *r, uint32_t size)
 }
 
 /* Returns whether a valid record of the queue has the names of its list. One of each run
- * is compared, the first that is valid: it is in the cache then. Comparing when the run
- * was found took a cache miss, and a check of the whole record. */
+ * is compared, the first that is valid: it is in the cache then. */
 static bool ms__queue_own(ms_cursor *it, uint32_t at)
 {
     const ms__queue *q = &it->of.merge.queue;
@@ -720,8 +715,8 @@ static MS__NOINLINE bool ms__starts_back(const ms_query *q)
     return !q->by_time && (q->limit ? !q->oldest : q->reverse);
 }
 
-/* Returns how many entries, from the loaded one back, are of the names of the list: one
- * where each has to be asked, none in a run of other names. */
+/* Returns how many entries, from the loaded one back, are of the names of the list: 1
+ * where each has to be compared, 0 in a run of other names. */
 static uint32_t ms__list_iter_counts(ms__core *core, const ms__reading *s,
                                      ms__list_iter *li)
 {
@@ -751,8 +746,8 @@ static bool ms__list_iter_back(ms__core *core, ms__reading *s, ms__list_iter *li
 }
 
 /* Keeps the newest n records. In plain lists they are read ahead: the newest 20 of a
- * conversation take about 370 instructions a message, without those of their reader, and
- * 520 when each went through the ring alone (callgrind). */
+ * conversation take about 370 instructions a message, without those of their reader
+ * (callgrind). */
 static void ms__merge_keep(ms__core *core, ms_cursor *it)
 {
     ms__merge *merge = &it->of.merge;
@@ -896,8 +891,8 @@ static ms_result ms__view_iters(ms__core *core, ms_cursor *it, const ms__where *
     return MS_OK;
 }
 
-/* Adds the entries of a list of a location between two places, the first one's run alone,
- * if the query reads the places. */
+/* Adds the entries of a list of a location between two places, of the first run alone, as
+ * far as the query reads the places. */
 static MS__NOINLINE ms_result ms__raw_at(ms__core *core, ms_cursor *it,
                                          const ms__where *at, unsigned kind,
                                          const ms__postings *in_tail, uint64_t place,
@@ -1220,8 +1215,8 @@ typedef struct ms__list_walk {
     uint64_t place;      /* of the record returned last */
 } ms__list_walk;
 
-/* Holds a change whose body is damaged, for a walk that reads edits. False: it is none of
- * those, or there is no memory. */
+/* For a walk that reads edits: holds an edit whose body is damaged; other records do not
+ * matter. False: the kind is not known, or there is no memory. */
 static MS__UNUSED bool ms__walk_hold(ms__core *core, const ms__reading *s,
                                      const ms__list_iter *li, const unsigned char *r)
 {

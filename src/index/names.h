@@ -2,9 +2,8 @@
 /* ==== [names] names and posting lists in memory ========================================
  * With posting lists the cost of a view is that of its result. A posting list is a rising
  * list of 32-bit entries, one for each record in it (see [core]). Its chunks are linked
- * both ways and never move; each new one adds a quarter (short lists grow by more).
- * Growth by a quarter wastes a tenth on average; doubling wasted a third. A message is in
- * these lists:
+ * both ways and never move; each new one adds a quarter (short lists grow by more): that
+ * wastes a tenth on average, doubling would waste a third. A message is in these lists:
  *
  *      all                      every message
  *      location                 every message of a location
@@ -13,7 +12,7 @@
  *
  * and a change is in `others`, and in one of these:
  *
- *      location, changes        AMEND, HIDE            location, facts   NOTE, LOCATION
+ *      location, changes        AMEND, HIDE: edits     location, facts   NOTE, LOCATION
  *      message, parts           PART
  *
  * so each of the four views is one list, or a merge of two per agent. A cursor reads only
@@ -22,7 +21,7 @@
  * Names (locations, agents, messages written in parts) and keys are nodes of hash tries:
  * four children, two bits of a keyed 64-bit hash a level. Tries need no resizing, so
  * readers walk them while a writer adds. A table before them has the most recent names,
- * found by a few bits of their ends: hashing and walking were 700 of the 4,900
+ * found by a few bits of their ends: hashing and walking would be 700 of the 4,900
  * instructions of an append. Names are compared completely, so names made to collide only
  * cost a longer walk.
  *
@@ -40,8 +39,8 @@
  * (NM4) `hidden` of a location counts its messages that a reader of now does not see.
  * ================================================================================== */
 
-#define MS__UNITS_MAX  0xFFFFFFF0u
-#define MS__CHUNK_FIRST 8u
+#define MS__UNITS_MAX  0xFFFFFFF0u /* of a tail, in units of 8 bytes */
+#define MS__CHUNK_FIRST 8u         /* entries */
 
 /* The entries follow `first` directly; their number follows from `first`. */
 typedef struct ms__chunk {
@@ -89,7 +88,7 @@ typedef struct ms__name_node {
 
 typedef struct ms__loc {
     ms__name_node name;
-    void *edits; /* ms__edits, atomic; NULL: no message was ever changed */
+    void *edits; /* ms__edits, atomic; NULL: not read, or no changes but PARTs */
 #if !MS__SMALL
     struct ms__related *related; /* under the lock; NULL: no reader has asked */
 #endif
@@ -122,6 +121,7 @@ typedef struct ms__version {
     const unsigned char *record; /* the new content; NULL: hidden */
 } ms__version;
 
+/* A message with versions. */
 typedef struct ms__changed {
     ms__node node; /* hash: of seq */
     uint64_t seq;
@@ -136,27 +136,28 @@ typedef struct ms__range {
     uint64_t low, high; /* bounds of the numbers that this range and those up to `jump`
                            hide */
     uint32_t reach;     /* number of ranges from this one to before `jump` */
-    uint32_t n_sorted;  /* of them as many stand behind the struct, see ms__ranges_join */
+    uint32_t n_sorted;  /* so many of them follow the struct, see ms__ranges_join */
 } ms__range;
 
-/* A damaged range between records: what stood there, as far as its header tells. */
+/* A damaged range between records, with what its header shows of the record there. */
 typedef struct ms__hole {
     uint64_t seq;   /* in its header */
     uint32_t where; /* the hash of its location */
     uint32_t reach; /* of a HIDE */
-    uint32_t unit;  /* it stands after the record that ends there */
+    uint32_t unit;  /* it is after the record that ends there */
     uint32_t kind;  /* 0: the header is damaged, too: any record of any location */
 } ms__hole;
 
 #define MS__HOLES 8u /* with more, the last one is of kind 0 */
 
-/* A damaged change: a HIDE from number hole.seq on, or an AMEND of it. */
+/* A damaged edit: a HIDE from number hole.seq on, or an AMEND of it. Its messages are not
+ * shown, see ms__withheld. */
 typedef struct ms__held {
     ms__hole hole;
     uint64_t place;
 } ms__held;
 
-/* The changes of a location. */
+/* The edits of a location, and the posting lists of its changes. */
 typedef struct ms__edits {
     ms__postings changes, facts; /* AMEND and HIDE; NOTE and LOCATION */
     void *changed;             /* trie of ms__changed, by sequence number */
@@ -185,7 +186,7 @@ typedef struct ms__note_list {
     void *newest; /* ms__note_at; atomic */
 } ms__note_list;
 
-/* What is remembered of the notes and facts of a location, see [related]. */
+/* What a store remembers of the notes and facts of a location, see [related]. */
 typedef struct ms__related {
     void *notes;   /* trie of ms__note_list, by sequence number, */
     uint64_t upto; /* with the notes before this place */
@@ -195,6 +196,7 @@ typedef struct ms__related {
     ms__folded folded; /* and the facts in it */
 } ms__related;
 
+/* The names and posting lists of a tail; of a log, also those with its edits. */
 typedef struct ms__tail_names {
     unsigned char *buffer; /* memory comes from its end; NULL: from nodes */
     size_t top;            /* buffer: nodes are above this offset */
@@ -231,7 +233,7 @@ static void *ms__tail_names_alloc(ms__tail_names *names, size_t size)
     return p;
 }
 
-/* Zeroed memory. */
+/* Returns zeroed memory, or NULL. */
 static void *ms__tail_names_zeroed(ms__tail_names *names, size_t size)
 {
     void *p = ms__tail_names_alloc(names, size);
@@ -289,8 +291,7 @@ static bool ms__postings_reserve(ms__tail_names *names, ms__postings *s)
     return true;
 }
 
-/* Returns the place of the next entry of a list that has a chunk, while its tail has
- * room. */
+/* Returns where the next entry goes in a list whose tail has room. */
 static uint32_t *ms__postings_next(const ms__postings *s)
 {
     return ms__chunk_entries((const ms__chunk *)s->tail) + (s->count - s->first);
@@ -571,7 +572,7 @@ static ms__stream *ms__stream_get(ms__tail_names *names, const ms__loc *loc, uin
     return (ms__stream *)(void *)ms__name_get(names, MS__STREAMS, loc, text, make);
 }
 
-/* hash: of the key in its location. */
+/* Makes a key. hash: of the key in its location. NULL: no memory. */
 static ms__key *ms__key_make(ms__tail_names *names, ms__loc *loc, uint64_t hash,
                              uint32_t entry)
 {

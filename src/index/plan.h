@@ -4,17 +4,17 @@
  * is entered. Their memory is reserved first and filled later, see [names].
  * ================================================================================== */
 
-/* ---- Edits. A reader ignores edits from its end on. An edit changes nothing in place,
- * so an open cursor goes on with the messages of its opening. A HIDE of up to MS__LEAP
- * numbers is entered at each of them, as an AMEND is. Wider ones are ranges. A lookup
- * checks these from the newest back, and jumps over series of them that lie elsewhere. In
- * a series that the reader sees whole it searches the ranges by their numbers. That takes
- * some log(ranges)^2 steps. In a buffer, and in code compiled for size, series are not
- * sorted: ranges made at random places are checked one by one there, those made in an
+/* ---- Edits: AMEND and HIDE. A reader ignores edits from its end on. An edit changes
+ * nothing in place, so an open cursor goes on with the messages of its opening. A HIDE of
+ * up to MS__LEAP + 1 numbers is entered at each of them, as an AMEND is. Wider ones are
+ * ranges. A lookup checks these from the newest back, and jumps over series of them that
+ * lie elsewhere. In a series that the reader sees whole it searches the ranges by their
+ * numbers: some log(ranges)^2 steps. In a buffer, and in code compiled for size, series
+ * are not sorted: ranges of random numbers are checked one by one there, those made in an
  * order, up or down, nested or not, are jumped over. A walk over messages skips a range
  * at once. */
 
-#define MS__LEAP 15u /* the numbers of a range are more than these and one */
+#define MS__LEAP 15u /* a range has more numbers than MS__LEAP + 1 */
 
 static uint64_t ms__seq_hash(uint64_t seq)
 {
@@ -31,16 +31,15 @@ static ms__changed *ms__changed_find(const ms__edits *c, uint64_t seq)
     return NULL;
 }
 
-/* Returns ranges of a series from index i on, in order of their first numbers. */
+/* Returns range i of a series in order of first numbers; its own range, if unsorted. */
 static const ms__range *ms__range_sorted(const ms__range *range, uint32_t i)
 {
     return range->n_sorted ? ((const ms__range *const *)(const void *)(range + 1))[i]
                            : range;
 }
 
-/* Sorts the series of a range, which consists of the range and of the next two series,
- * behind the struct. Leaves out ranges within another one, so that the last numbers rise,
- * too. */
+/* Sorts, into the room after the struct, the series of a range: itself and the next two
+ * series. Leaves out ranges within another one, so that the last numbers rise, too. */
 static void ms__ranges_join(ms__range *range)
 {
     const ms__range **out = (const ms__range **)(void *)(range + 1), *from[3];
@@ -158,7 +157,7 @@ static void *ms__edit_reserve(ms__tail_names *names, const ms__edits *c,
     uint64_t more = span->last - span->first;
     if (!MS__SMALL && !names->buffer) sorted = ms__range_reach(c);
     if (!ms__is_range(names, span))
-        for (size = sorted = 0; more <= MS__LEAP; more--) {
+        for (size = sorted = 0; more <= MS__LEAP; more--) { /* until it wraps round */
             size += sizeof(ms__version);
             if (!ms__changed_find(c, span->first + more)) size += sizeof(ms__changed);
         }
@@ -252,7 +251,7 @@ static void ms__gap_named(uint64_t *gap_seq, uint64_t last_seq, uint64_t named)
     if (named > last_seq && named > *gap_seq && named != UINT64_MAX) *gap_seq = named;
 }
 
-/* The one change that an append may have. */
+/* The one change that an append may have, its last record. */
 typedef struct ms__change_run {
     unsigned kind; /* 0: none */
     ms__loc *loc;
@@ -456,7 +455,7 @@ static ms_result ms__run_measure(const ms__append_run *run, const ms_envelope *e
                                  ms_str location, ms__layout *room, const ms__layout **l,
                                  ms_error *err)
 {
-    *l = run->layout;
+    *l = run->layout; /* its first part is the location */
     const ms_str *of = *l ? &(*l)->parts[0].text : NULL;
     if (of && of->ptr == location.ptr && of->len == location.len) return MS_OK;
     *l = room;
@@ -503,7 +502,7 @@ static ms_result ms__plan_repeat(ms__plan *p, const ms_envelope *e, const ms__la
                        MS__V(e->key), p->repeats);
 }
 
-/* Puts a record into its posting lists. */
+/* Enters a message into its posting lists and the counts. */
 static void ms__tail_names_enter(ms__tail_names *names, const ms__plan *p,
                                  const unsigned char *r)
 {

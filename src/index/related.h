@@ -2,21 +2,21 @@
 /* ==== [related] notes and facts that readers ask for =================================
  * One posting list has the notes and facts of a location. A reader of all of them reads
  * that. Two readers want little of it: a query for the notes of one message, and
- * ms_location_get. For these a store remembers what it has read, from the first time on
- * that it is asked, and reads only what was added since:
+ * ms_location_get. For these a store remembers what the first of them has read, and reads
+ * only what was added since:
  *
  *      notes    a trie by the number of the message, with the places of its notes:
  *               72 bytes a message that has notes, and 24 a note
- *      facts    the object they amount to, once MS__FACTS_READ records were read for it,
- *               in up to four times its bytes
+ *      facts    folded (ms__folded), once MS__FACTS_READ records were read for them, or
+ *               MS__FACTS_FAR passed over, in up to four times their bytes
  *
- * So one look at each of n messages takes n steps, and a look after each of n changes of
- * a fact, too. Nothing of it is in a file: a new handle reads the notes of a location
+ * So reading the notes of each of n messages takes n steps, and reading facts after each
+ * of n changes, too. None of it is in a file: a new handle reads the notes of a location
  * once, and its facts back to the newest record that has all of them (see [change]). A
  * buffer has no memory for it, and code compiled for size no code: they read the list.
  *
- * Damage in the list is reported by each query that meets it. So what was read beside
- * damage is not remembered, and all readers go on to read the list.
+ * Each query reports the damage that it meets in the list. So what was read past damage
+ * is not remembered, and all readers go on to read the list.
  *
  * (RL1) A note in the trie is before the place `upto`; each valid one before it is there.
  * (RL2) All this changes under the lock; chains of notes only grow at their newest end,
@@ -123,9 +123,7 @@ static MS__UNUSED MS__NOINLINE bool ms__notes_read(ms__core *core, ms__reading *
     return true;
 }
 
-/* Copies the facts that are remembered of a location to an arena; NULL: remembers newer
- * ones. Without memory it does nothing. Returns whether facts are remembered here. Under
- * the lock. */
+/* Does the work of `facts` in ms__hooks; without memory nothing. Under the lock. */
 static MS__UNUSED bool ms__facts_known(ms__core *core, ms_str location, ms_arena *arena,
                                        ms__folded *f)
 {

@@ -25,11 +25,10 @@
  * opened, new numbers start after the numbers in changes, so that no old change applies
  * to a new message.
  *
- * A location's facts are what its records amount to. Now and then a record repeats all of
- * them as they are there, so that reading goes back to that one. It changes nothing: who
- * reads all records, or all but these, finds the same. A backend may keep all facts
- * beside its records, and return them instead of the records up to there (see
- * ms_backend.query).
+ * A location's facts are its LOCATION records folded: of each key the last value counts.
+ * Now and then a record repeats all facts, and readers go back to the newest such record.
+ * It changes nothing: all records, with or without these, have the same facts. A backend
+ * may keep folded facts, and return them in place of records (see ms_backend.query).
  *
  * (CH1) A refused change has changed nothing. (A redaction may stop half-way, see
  *      ms_redact.)
@@ -68,7 +67,7 @@ static MS__ONCE ms_envelope *ms__record_begin(ms_record *record, ms_kind kind)
 }
 
 /* Appends one record. *result (may be NULL) receives of a HIDE how many messages it
- * hides, of a message its number. last: the end of a HIDE's range. */
+ * hides, of a message its number. last: the end of a HIDE's range; expect_seq has it. */
 static ms_result ms__change_put(ms_store *store, const ms_record *change, uint64_t last,
                                 uint64_t *result, ms_error *err)
 {
@@ -109,8 +108,8 @@ static ms_result ms__amend_inherit(ms_envelope *m, const ms_envelope *old, ms_er
     return MS_OK;
 }
 
-/* Appends an AMEND. flags: of the new record, besides those of the caller. open: of an
- * open stream. */
+/* Appends an AMEND. flags: of the new record, besides those of the caller. open: fails
+ * unless the message is an open stream. */
 static MS__NOINLINE ms_result ms__amend(ms_store *store, const ms_msg *msg,
                                         const ms_envelope *m, uint32_t flags, bool open,
                                         ms_error *err)
@@ -184,8 +183,8 @@ MS_API ms_result ms_hide_range(ms_store *store, ms_str location, uint64_t first_
 
 /* Checks that the store can change, and that seq is a visible message of the location, or
  * 0. */
-static ms_result ms__stands_in(ms_store *store, ms_str location, uint64_t seq,
-                               ms_error *err)
+static ms_result ms__visible_check(ms_store *store, ms_str location, uint64_t seq,
+                                   ms_error *err)
 {
     ms_arena own;
     const ms_msg *msg;
@@ -203,7 +202,7 @@ MS_API ms_result ms_rewind(ms_store *store, ms_str location, uint64_t seq,
                            uint64_t *hidden, ms_error *err)
 {
     if (hidden) *hidden = 0;
-    MS__TRY(ms__stands_in(store, location, seq, err));
+    MS__TRY(ms__visible_check(store, location, seq, err));
     return ms__hide(store, location, seq + 1, UINT64_MAX, hidden, err);
 }
 
@@ -239,9 +238,8 @@ MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value va
 }
 
 #if !MS__SMALL
-/* Returns whether a store remembers facts: one that keeps records in place, and (set)
- * takes new ones. */
-static bool ms__folds(ms_store *store, ms_str location, bool set)
+/* Returns whether a store remembers facts. set: and takes new ones. */
+static bool ms__remembers_facts(ms_store *store, ms_str location, bool set)
 {
     ms__folded none;
     const ms__hooks *hooks = store->backend->hooks;
@@ -266,7 +264,7 @@ MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
     if (ms_json_kind_of(facts) != MS_JSON_OBJECT)
         return ms__fail_at(err, MS_E_KIND, "facts", "facts must be a JSON object");
 #if !MS__SMALL
-    if (ms__folds(store, location, true))
+    if (ms__remembers_facts(store, location, true))
         return ms__facts_set_in(store, location, facts, err);
 #endif
     return ms__change_put(store, &change, 0, NULL, err);
@@ -301,6 +299,7 @@ static bool ms__fact_by_order(const void *a, const void *b)
     return ((const ms__fact *)a)->order < ((const ms__fact *)b)->order;
 }
 
+/* Adds the members of an object, which it copies. */
 static ms_result ms__facts_add(ms__facts *f, ms_str object, ms_error *err)
 {
     if (!ms__keep_copy(f->arena, &object)) return ms__no_arena(err, f->arena, object.len);
@@ -321,8 +320,8 @@ static ms_result ms__facts_add(ms__facts *f, ms_str object, ms_error *err)
     return MS_OK;
 }
 
-/* Keeps the last value of each key, at the place of the first one. After a removal that
- * is the next one: what is remembered of a location has no removed members. */
+/* Keeps the last value of each key, at the position of its first one; after a removal, of
+ * the next one, since folded facts have no removed keys. */
 static void ms__facts_fold(ms__facts *f)
 {
     size_t n = 0;
@@ -338,8 +337,8 @@ static void ms__facts_fold(ms__facts *f)
     ms__sort(f->items, n, sizeof *f->items, ms__fact_by_order);
 }
 
-/* Adds the members of all records of a location, oldest first; of a backend those since
- * the newest record that has all facts, where it keeps such. */
+/* Adds the members of all records of a location, oldest first. A backend may return a
+ * record with all facts in place of those before it. */
 static MS__NOINLINE ms_result ms__facts_read(ms_store *store, ms_str location,
                                              ms__facts *f, ms_error *err)
 {
@@ -387,12 +386,11 @@ static MS__NOINLINE ms_result ms__facts_text(const ms__facts *f, ms_str *out,
 }
 
 #if !MS__SMALL
-/* What was read is remembered if it was at least so many records, or if reading passed
- * over so many units of 8 bytes: less is read again as fast as it is found. */
-#define MS__FACTS_READ 16u
-#define MS__FACTS_FAR 1024u
+/* Facts are remembered if so much was read for them: less is read again as fast. */
+#define MS__FACTS_READ 16u  /* records, */
+#define MS__FACTS_FAR 1024u /* or more units of 8 bytes, from the oldest one to the end */
 
-/* Opens a cursor over records of facts, newest first, from a place on. */
+/* Opens a cursor over records of facts, newest first, back to a place. */
 static MS__NOINLINE ms_result ms__facts_open(ms_store *store, ms_str location,
                                              uint64_t from, ms_arena *arena,
                                              ms_cursor **it, ms_error *err)
@@ -404,9 +402,9 @@ static MS__NOINLINE ms_result ms__facts_open(ms_store *store, ms_str location,
     return ms__cursor_open(store, &q, arena, it, err);
 }
 
-/* Adds the members of records that were read backward, oldest first. */
-static ms_result ms__facts_turn(ms__facts *f, const ms_str *texts, size_t n,
-                                ms_error *err)
+/* Adds the members of records, oldest first, that were read newest first. */
+static ms_result ms__facts_add_all(ms__facts *f, const ms_str *texts, size_t n,
+                                   ms_error *err)
 {
     while (n-- > 0) MS__TRY(ms__facts_add(f, texts[n], err));
     return MS_OK;
@@ -437,15 +435,15 @@ static MS__NOINLINE ms_result ms__facts_read_back(ms_store *store, ms_str locati
     ms_result code = MS_OK;
     if (!all && msg) code = ms__no_arena(err, f->arena, n * sizeof *texts);
     else if (!all) code = ms__facts_add(f, known.text, err);
-    if (code == MS_OK) code = ms__facts_turn(f, texts, n, err);
+    if (code == MS_OK) code = ms__facts_add_all(f, texts, n, err);
     f->upto = it->now;
     f->records = n;
     f->from = n > 0 ? it->of.merge.last_place : known.upto;
     return ms__cursor_end(it, code, err);
 }
 
-/* Lets the store remember facts, if many records were read for them, or passed over, as
- * notes are. */
+/* Lets the store remember facts, if many records were read for them, or passed over, such
+ * as notes. */
 static void ms__facts_keep(ms_store *store, ms_str location, const ms__facts *f,
                            ms_str text)
 {
@@ -461,8 +459,8 @@ static void ms__facts_keep(ms_store *store, ms_str location, const ms__facts *f,
 #endif
 
 /* Reads the facts of a location as one object; `more`, unless absent, is an object whose
- * members are set after them. What was read beside damage is not remembered: each reader
- * is to meet that. */
+ * members are set after them. Facts read past damage are not remembered, so that each
+ * reader reports it. */
 static ms_result ms__facts_of(ms_store *store, ms_str location, ms_str more,
                               ms_arena *arena, ms_str *out, ms_error *err)
 {
@@ -472,16 +470,17 @@ static ms_result ms__facts_of(ms_store *store, ms_str location, ms_str more,
 #if MS__SMALL
     ms_result code = ms__facts_read(store, location, &f, err);
 #else
-    bool folds = ms__folds(store, location, false);
-    ms_result code = folds ? ms__facts_read_back(store, location, &f, err)
-                           : ms__facts_read(store, location, &f, err);
+    bool remembers = ms__remembers_facts(store, location, false);
+    ms_result code = remembers ? ms__facts_read_back(store, location, &f, err)
+                               : ms__facts_read(store, location, &f, err);
 #endif
     if (code != MS_OK && code != MS_E_DAMAGED) return code;
     MS__TRY(ms__facts_add(&f, more, err));
     ms__facts_fold(&f);
     MS__TRY(ms__facts_text(&f, out, err));
 #if !MS__SMALL
-    if (folds && code == MS_OK && !more.ptr) ms__facts_keep(store, location, &f, *out);
+    if (remembers && code == MS_OK && !more.ptr)
+        ms__facts_keep(store, location, &f, *out);
 #endif
     return code;
 }
@@ -490,19 +489,19 @@ static ms_result ms__facts_of(ms_store *store, ms_str location, ms_str more,
 /* ---- Records that repeat all facts of a location. ms_location_set writes one before its
  * change once the changes since the last one have as many bytes as that one, at least
  * MS__FACTS_BUDGET. A reader goes back to the newest one. So a file grows to twice the
- * bytes at most, and a reader reads twice those of the facts at most, and
- * MS__FACTS_BUDGET. The change is a record of its own: who takes the records of several
- * logs together (ship does) leaves those that repeat out, so that what one log has set
- * long ago does not come after what another has set since.
+ * bytes at most, and a reader reads at most twice those of the facts, and
+ * MS__FACTS_BUDGET. The change is a record of its own, since a merge of several logs
+ * (ship) leaves out those that repeat: what one log set long ago must not come after what
+ * another has set since.
  *
  * The facts are read without the lock. Under it the store refuses the record if a note or
- * facts came meanwhile (ms__facts_check). Then the change alone is written, and all
- * facts are tried again after as many bytes as they have: beside writers that never rest
- * the bounds above do not hold. What is read beside damage is not written as all facts.
+ * facts came meanwhile (ms__facts_check). Then the change alone is written, and all facts
+ * are tried again after as many bytes as they have; while writers never rest the bounds
+ * above do not hold. Facts read past damage are not repeated.
  *
- * What is left of the budget, in units of 8 bytes, is in each record that ms_location_set
- * writes, so that no handle has to count. Old records, forks, those of batches and what a
- * union writes do not have it: the next change adds them up. Where no record has it, all
+ * Each record that ms_location_set writes has what is left of the budget, in units of 8
+ * bytes, so that no handle has to count. Old records, forks, batches and records of a
+ * union do not have it: the next change adds up their sizes. Where no record has it, all
  * facts are repeated. */
 
 #define MS__FACTS_BUDGET 2048u /* bytes */
@@ -537,14 +536,14 @@ static MS__NOINLINE ms_result ms__facts_put(const ms__facts_set *x, ms_str facts
     return x->store->backend->hooks->append_run(x->store, &run, err);
 }
 
-/* Returns how many units of changes follow a record of that many bytes. */
+/* Returns how many units of changes may follow a record of that many bytes. */
 static uint32_t ms__facts_room(size_t size)
 {
     return (uint32_t)(size > MS__FACTS_BUDGET ? size / 8 : MS__FACTS_BUDGET / 8);
 }
 
 /* Finds what is left of the budget after the change: goes back to the newest record that
- * says it, over those of batches, which do not. Returns whether all facts are due. */
+ * has it. Returns whether all facts are due. On an error false, and x->left stays 0. */
 static MS__NOINLINE bool ms__facts_budget(ms__facts_set *x, ms_arena *arena)
 {
     ms_cursor *it;
@@ -561,6 +560,7 @@ static MS__NOINLINE bool ms__facts_budget(ms__facts_set *x, ms_arena *arena)
         else if (left == 0) used += ms_size(msg) / 8;
     }
     if (ms_cursor_close(it, NULL) != MS_OK) return false;
+    /* one unit left counts as none: stored, it would be MS__FACTS_ALL */
     if (left > used + MS__FACTS_ALL) x->left = (uint32_t)(left - used);
     return x->left == 0;
 }
@@ -578,8 +578,8 @@ static MS__NOINLINE ms_result ms__facts_all(ms__facts_set *x, ms_arena *arena,
     return ms__facts_text(&f, all, NULL);
 }
 
-/* Sets facts in a store that remembers them. That all of them cannot be repeated costs
- * readers time alone. */
+/* Sets facts in a store that remembers them. If all of them cannot be repeated, readers
+ * only take longer. */
 static MS__NOINLINE ms_result ms__facts_set_in(ms_store *store, ms_str location,
                                                ms_str facts, ms_error *err)
 {
@@ -619,7 +619,7 @@ MS_API bool ms_repeats_facts(const ms_msg *record)
 }
 #endif
 
-/* ---- Branches. */
+/* ---- Forks. */
 
 /* The records of a fork. */
 typedef struct ms__fork {
@@ -712,7 +712,7 @@ MS_API MS__RARE ms_result ms_fork(ms_store *store, ms_str from, uint64_t seq, ms
     memset(&own, 0, sizeof own);
     memset(&f, 0, sizeof f);
     memset(&opts, 0, sizeof opts);
-    MS__TRY(ms__stands_in(store, from, seq, err));
+    MS__TRY(ms__visible_check(store, from, seq, err));
     MS__TRY(ms__location_check(to, "to", err));
     f.store = store;
     f.arena = arena ? arena : &own;
@@ -731,7 +731,7 @@ MS_API MS__RARE ms_result ms_fork(ms_store *store, ms_str from, uint64_t seq, ms
 
 #define MS__USAGE "usage" /* notes of this kind survive a redaction */
 
-/* Returns the content of a redacted message. Fields that a type may require stay, with
+/* Returns the envelope of a redacted message. Fields that a type may require stay, with
  * another text. */
 static ms_envelope ms__redacted(const ms_msg *msg)
 {
@@ -820,7 +820,7 @@ MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err)
         ms_arena_deinit(&own);
         code = ms__change_target(store, seq, &own, &msg, err);
     }
-    /* the record's own flag: where its AMEND is damaged a message has only the mark */
+    /* not ms_flags: a message whose AMEND is damaged has only the mark of an erasure */
     if (code == MS_OK && !(ms__bytes(msg)[7] & MS_FLAG_REDACTED)) {
         ms_envelope e = ms__redacted(msg);
         code = ms__amend(store, msg, &e, MS_FLAG_REDACTED, false, err);
@@ -836,15 +836,15 @@ MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err)
 
 /* ---- Streams. */
 
-#define MS__STREAM_MS    50
-#define MS__STREAM_CHARS 128
+#define MS__STREAM_MS    50 /* default of flush_ms */
+#define MS__STREAM_CHARS 128 /* and of flush_chars */
 
 static int64_t ms__stream_now(const ms_stream *s)
 {
     return s->opts.clock.now ? s->opts.clock.now(s->opts.clock.ctx) : ms__system_time();
 }
 
-/* Adds the text that an earlier stream of the same key has written. */
+/* Adds to the size the text that an earlier stream of the same key has written. */
 static void ms__stream_resume(ms_stream *s, size_t initial)
 {
     ms_arena own;
@@ -981,7 +981,7 @@ MS_API ms_result ms_stream_feed(ms_stream *stream, ms_str part, ms_error *err)
     return code;
 }
 
-/* Amends an unfinished message with final_message, or with its text so far and rest. */
+/* Amends an unfinished message with final_message (NULL: its text so far and rest). */
 static MS__NOINLINE ms_result ms__stream_close(ms_store *store, uint64_t seq,
                                                const ms_envelope *final_message,
                                                ms_str rest, uint32_t flags,

@@ -3,7 +3,7 @@
  * ms_copy is compaction, retention, repair, export and loading. It appends the messages
  * that a query over the source returns. So a copy has no changes except for notes and
  * facts, and no byte of hidden, redacted or replaced text. Damage of the source is
- * counted, and reported as an error after all else is copied.
+ * counted, and an error after all else is copied.
  *
  * A rewrite of a log holds pointers to the messages of a clustered segment, sorts them by
  * location and view, and then copies them (c->cluster). That takes some 48 bytes of each
@@ -123,6 +123,7 @@ static bool ms__keeps(const ms__copying *c, const ms_msg *msg)
     return c->keep->whole_turns || (seq >= c->from && ms__is_young(c->keep, msg));
 }
 
+/* Closes a cursor. Damage is no error here: the copy counts it. */
 static ms_result ms__kept_close(ms_cursor *it, ms_error *err)
 {
     ms_result code = ms_cursor_close(it, err);
@@ -497,7 +498,7 @@ static MS__NOINLINE ms_result ms__copy_since(ms__copying *c, const ms_msg *msg,
     ms_kind kind = ms_kind_of(msg);
     bool message = kind == MS_KIND_MESSAGE;
     bool kept = message ? ms__keeps(c, msg) : ms__kept_find(c, m.location, &k);
-    /* the copy would have it as a change */
+    /* left out: the copy would have it as a change */
     bool repeats = (!MS__SMALL || MS__LOG) &&
                    ms__facts_left(ms__bytes(msg)) == MS__FACTS_ALL;
     /* The damaged record may have been the last one of its batch. */
@@ -561,7 +562,7 @@ static ms_result ms__copy_each(ms__copying *c, unsigned raw,
     }
     if (code == MS_OK && msg) return MS_OK;
     c->report->damaged += c->it->damaged;
-    /* counted */
+    /* counted with the messages */
     if (c->phase == MS__COPY_CHANGES) c->report->damaged -= c->it->damaged_ranges;
     c->reading = false;
     ms_result read = ms_cursor_close(c->it, code == MS_OK ? err : NULL);
@@ -625,7 +626,7 @@ static ms_result ms__copy_on(ms__copying *c, size_t n, bool *end, ms_error *err)
     MS__TRY(ms__copy_each(c, raw, ms__copy_since, n, &all, err));
     if (!all) return MS_OK;
     c->mark = c->upto;
-    return ms__copy_batch(c, err); /* the end of the batch is damaged */
+    return ms__copy_batch(c, err); /* if any: its end is damaged */
 }
 
 static ms_result ms__copy_phase(ms__copying *c, size_t n, bool *end, ms_error *err)

@@ -9,14 +9,14 @@
  * ================================================================================== */
 
 /* Prefetches the beginning of a text. */
-static void ms__text_soon(ms_str text)
+static void ms__prefetch_text(ms_str text)
 {
     size_t most = ms__min(text.len, 1024);
     for (size_t i = 0; i < most; i += 64) MS__PREFETCH(text.ptr + i);
 }
 
-/* The state of an append: the arguments and the result of their checks; then the place of
- * the next record, which the store sets. */
+/* The state of an append: the arguments, the result of their checks, and what the store
+ * sets. */
 typedef struct ms__append_run {
     ms_str location;
     const ms_envelope *messages; /* of an append, */
@@ -27,7 +27,7 @@ typedef struct ms__append_run {
     bool utf8;       /* all text is known to be valid */
     bool stamp;      /* messages without a time get `now`; otherwise only changes */
     int64_t now;     /* MS_TIME_NONE: no times are set */
-    size_t max_message;
+    size_t max_message; /* bytes */
     uint64_t start;  /* offset of the first record */
     uint64_t offset; /* of the next record */
     uint64_t seq;    /* of the next message */
@@ -35,8 +35,8 @@ typedef struct ms__append_run {
     uint32_t cluster;     /* mark of all messages, see ms__cluster_of */
 #if !MS__SMALL
     uint32_t facts_left;  /* of a LOCATION, see ms__facts_left */
-    uint64_t facts_upto;  /* MS__FACTS_ALL: MS_E_CONFLICT if facts or notes are after this
-                             place */
+    uint64_t facts_upto;  /* facts_left MS__FACTS_ALL: MS_E_CONFLICT if there are facts or
+                             notes from this place on */
 #endif
 } ms__append_run;
 
@@ -45,34 +45,37 @@ static const ms_envelope *ms__run_envelope(const ms__append_run *run, size_t i)
     return run->records ? &run->records[i].envelope : &run->messages[i];
 }
 
-/* Returns record i if it is a change, NULL if it is a message. */
+/* Returns record i if it is a change; NULL: a message. */
 static const ms_record *ms__run_change(const ms__append_run *run, size_t i)
 {
     bool change = MS__CHANGES && run->records && run->records[i].kind != MS_KIND_MESSAGE;
     return change ? &run->records[i] : NULL;
 }
 
-/* The facts of a location up to a place, as a store remembers them. */
+/* Folded facts: an object of the last value of each key, from the records of a location
+ * before a place. Places are positions of records, rising as they are appended, see
+ * [core]. */
 typedef struct ms__folded {
-    ms_str text;   /* an object; absent: none are remembered */
+    ms_str text;   /* absent: no facts are remembered */
     uint64_t upto; /* the place */
-    bool set;      /* is asked for a change */
+    bool set;      /* the caller is about to set facts */
 } ms__folded;
 
-/* Private functions of the stores of this file, beside their backend. Records of such
- * stores stay in place until they are closed. `append_run` appends with the results of
- * the checks; NULL: use `append`. `freeze` is for histories: it opens a store that shows
- * *store as of now, see [union]; NULL: numbers and a place bound the view. `stands` tells
- * whether the records that a cursor returned are where they were; NULL: always. `most`
- * returns the largest size of a record. `facts` copies what is remembered of the facts of
- * a location to an arena; arena NULL: it remembers *f, if it can and f->upto is not 0. It
- * returns whether the store remembers facts; NULL: it does not. The functions are in a
- * table, so that programs without unions do not link their code. */
+/* Functions that the library's own stores have in addition to their ms_backend. They are
+ * in a table, so that programs without unions do not link their code. */
 typedef struct ms__hooks {
+    /* Appends with the results of the checks. NULL: use `append`. */
     ms_result (*append_run)(ms_store *store, ms__append_run *run, ms_error *err);
+    /* Opens a store that shows *store as of now, for histories, see [union]. NULL:
+     * numbers and a place bound the view. */
     ms_result (*freeze)(ms_store *store, ms_store **out, ms_error *err);
+    /* Returns MS_OK if the records that a cursor returned are where they were. NULL: they
+     * stay until the store is closed. */
     ms_result (*stands)(ms_store *store, const ms_cursor *it);
-    size_t (*most)(ms_store *store);
+    size_t (*most)(ms_store *store); /* the largest size of a record */
+    /* Copies the folded facts that are remembered of a location to an arena. arena NULL:
+     * remembers *f, if it can and f->upto is not 0. Returns whether the store remembers
+     * facts. NULL: it does not. */
     bool (*facts)(ms_store *store, ms_str location, ms_arena *arena, ms__folded *f);
 } ms__hooks;
 
@@ -118,8 +121,8 @@ static ms_result ms__message_measure(ms_str location, const ms_envelope *m, ms__
                                      ms_error *err)
 {
     if (!m) return ms__fail(err, MS_E_ARGUMENT, "the envelope is missing");
-    ms__text_soon(m->content.text);
-    ms__text_soon(m->args.text);
+    ms__prefetch_text(m->content.text);
+    ms__prefetch_text(m->args.text);
     MS__TRY(ms__layout_of(m, location, MS__UNKNOWN, l, err));
     MS__TRY(ms__flags_check(m, err));
     if (ms__is_empty(location) && ms__is_empty(m->location))
@@ -229,8 +232,8 @@ static void ms__appended_set(ms_envelope *e, ms_str text)
 }
 
 /* Reads an unfinished message into *appended, in the arena: its text, that of parts
- * before the place as_of, then rest. as_from: of the parts from that place on alone;
- * unless the query's is 0 then, since the store has moved its records. */
+ * before the place as_of, then rest. as_from: only the text of parts from that place on.
+ * A store that has moved its records sets as_from of the query to 0: all text is read. */
 static MS__NOINLINE ms_result ms__appended_read(ms_store *store, const ms_msg *msg,
                                                 uint64_t as_from, uint64_t as_of,
                                                 const ms_str *rest, ms_arena *arena,
@@ -294,8 +297,8 @@ static const ms_msg *ms__with_appended(ms_cursor *it, ms_store *store, const ms_
     return code == MS_E_DAMAGED ? msg : NULL;
 }
 
-/* Returns whether the next message is ready, and nothing has to be done with it. All was
- * reported when it was found valid. */
+/* Returns whether the next message is ready, and nothing has to be done with it. Damage
+ * before it has been reported. */
 static inline bool ms__next_ready(const ms_cursor *it)
 {
     return !MS__SMALL && it->next < it->ready && it->result == MS_OK &&
@@ -343,7 +346,8 @@ static ms_result ms__expect_last(const ms_append_opts *opts, uint64_t last, ms_e
 }
 
 /* Finds the number of the first of the newest n messages of a location, or of the store;
- * 0: none. damaged, unless NULL: such a message is enough, newer ones may be damaged. */
+ * 0: none. damaged (may be NULL): if a message is found, receives whether newer ones may
+ * be damaged, which is no error then. */
 static ms_result ms__newest(ms_store *store, ms_str location, size_t n, bool *damaged,
                             uint64_t *seq, ms_error *err)
 {
@@ -551,13 +555,14 @@ typedef struct ms__now {
     bool damaged;     /* messages after `last` may be damaged */
 } ms__now;
 
-/* Returns where a query ends that reads what a store has now. A damaged newest message is
- * met, and reported. */
+/* Returns before_seq of a query that reads what a store has now. If newer messages may be
+ * damaged it has no bound, so that it meets and reports them. */
 static uint64_t ms__now_before(const ms__now *now)
 {
     return now->damaged ? 0 : now->last + 1;
 }
 
+/* Reads *now: from ms_store_stat, or the largest number from a query. */
 static ms_result ms__store_now(ms_store *store, ms__now *now, ms_error *err)
 {
     ms_stat stat;

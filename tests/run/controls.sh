@@ -498,7 +498,7 @@ controls()
         'w.damaged + w.reading.damaged_ranges + w.reading.damaged_records > 0' 'false'
     control facts_remembered_beside_damage gcc test_related \
         damage_is_reported_again_when_it_was_reported_before 100 ms__facts_of \
-        'folds && code == MS_OK && !more.ptr' 'folds && !more.ptr'
+        'remembers && code == MS_OK && !more.ptr' 'remembers && !more.ptr'
     control facts_of_a_fork_remembered gcc test_related \
         facts_are_the_last_values_when_they_are_read_between 100 ms__facts_of \
         'code == MS_OK && !more.ptr' 'code == MS_OK'
