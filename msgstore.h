@@ -8216,7 +8216,6 @@ static MS__NOINLINE bool ms__facts_budget(ms__facts_set *x, ms_arena *arena)
     uint64_t used = ((uint64_t)x->facts.len + x->location.len + MS__HEADER) / 8 + 2;
     if (ms__facts_open(x->store, x->location, 0, arena, &it, NULL) != MS_OK) return false;
     x->first = true;
-    x->upto = it->now;
     while (left == 0 && (msg = ms_next(it)) != NULL) {
         x->first = false;
         left = ms__facts_left(ms__bytes(msg));
@@ -10918,9 +10917,8 @@ static void ms__tail_damage(ms__tail *t, const ms__hole *hole)
 {
     static const ms__hole any = {0, 0, 0, 0, 0};
     uint32_t n = t->n_holes < MS__HOLES ? t->n_holes : MS__HOLES - 1;
-    bool full = n + 1 == MS__HOLES;
-    t->holes[n] = full ? any : *hole;
-    t->holes[n].unit = t->filled;
+    if (n == t->n_holes) t->holes[n] = n + 1 < MS__HOLES ? *hole : any;
+    ms__store32(&t->holes[n].unit, t->filled); /* of `any` it moves on, in one store */
     ms__store32(&t->n_holes, n + 1);
     ms__store32(&t->damaged_ranges, t->damaged_ranges + 1);
 }
@@ -10943,7 +10941,8 @@ static void ms__tail_holes(const ms__tail *t, uint32_t first, uint32_t last,
     uint32_t n = ms__load32(&t->n_holes);
     for (uint32_t i = 0; i < n; i++) {
         const ms__hole *h = &t->holes[i];
-        bool at = h->unit >= first && (h->unit <= last || h->kind == 0);
+        uint32_t unit = ms__load32(&h->unit);
+        bool at = unit >= first && (unit <= last || h->kind == 0);
         if (at && ms__hole_concerns(h, where, raw)) found[h->kind != 0]++;
     }
 }

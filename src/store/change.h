@@ -552,7 +552,6 @@ static MS__NOINLINE bool ms__facts_budget(ms__facts_set *x, ms_arena *arena)
     uint64_t used = ((uint64_t)x->facts.len + x->location.len + MS__HEADER) / 8 + 2;
     if (ms__facts_open(x->store, x->location, 0, arena, &it, NULL) != MS_OK) return false;
     x->first = true;
-    x->upto = it->now;
     while (left == 0 && (msg = ms_next(it)) != NULL) {
         x->first = false;
         left = ms__facts_left(ms__bytes(msg));
