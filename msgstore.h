@@ -10911,14 +10911,14 @@ static ms__hole ms__hole_of(const unsigned char *r)
     return h;
 }
 
-/* Adds a hole after the last record of a tail. Under the lock; readers load the count
- * without it, before the holes. */
+/* Enters a hole after the last record of a tail. Under the lock; readers load the count
+ * without it, before the holes. The last one stays zero but for its unit: of any kind, it
+ * moves on in one store. */
 static void ms__tail_damage(ms__tail *t, const ms__hole *hole)
 {
-    static const ms__hole any = {0, 0, 0, 0, 0};
     uint32_t n = t->n_holes < MS__HOLES ? t->n_holes : MS__HOLES - 1;
-    if (n == t->n_holes) t->holes[n] = n + 1 < MS__HOLES ? *hole : any;
-    ms__store32(&t->holes[n].unit, t->filled); /* of `any` it moves on, in one store */
+    if (n + 1 < MS__HOLES) t->holes[n] = *hole;
+    ms__store32(&t->holes[n].unit, t->filled);
     ms__store32(&t->n_holes, n + 1);
     ms__store32(&t->damaged_ranges, t->damaged_ranges + 1);
 }
