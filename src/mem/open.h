@@ -12,6 +12,7 @@ static bool ms__is_mem(const ms_store *store)
     return store->backend == &ms__mem_backend;
 }
 
+/* Sets the id of the store, and the seed of its checks. */
 static void ms__mem_named(ms__mem *m, uint64_t id)
 {
     unsigned char bytes[8];
@@ -30,7 +31,7 @@ static void ms__mem_empty(ms__mem *m, uint64_t id)
     ms__mem_bare(m);
 }
 
-/* Sets everything that a new store has; memory is set by the caller. */
+/* Sets everything of a new store but its memory. */
 static void ms__mem_begin(ms__mem *m, const ms_mem_desc *desc)
 {
     uint64_t random[3];
@@ -99,7 +100,7 @@ static ms_result ms__mem_desc_check(const ms_mem_desc *desc, ms_error *err)
     return MS_OK;
 }
 
-/* Returns the place of the store's own struct: the end of the buffer. */
+/* Makes an empty store, whose struct is at the end of the buffer. */
 static ms__mem *ms__mem_in_buffer(const ms_mem_desc *desc)
 {
     size_t size = desc->buffer_size & ~(size_t)7;
