@@ -117,7 +117,7 @@
  *      8     8   offset of the newest summary, 0: none   16: 4: its number, plus one
  *     20    20   zero
  *     40     8   messages so far
- *     48     8   their bytes
+ *     48     8   their bytes, with padding
  *     56     8   sequence number of the last one
  *     64     4   d: segment indexes in the directory: the 32 before this one, or all
  *     68     4   damaged ranges so far
@@ -129,8 +129,8 @@
  *    100     4   n: records in it: messages, changes
  *    104     8   offset where it begins
  *    112     8   first, 120: last sequence number of a message, 0: none
- *    128     8   smallest, 136: largest time, MS_TIME_NONE: none has one
- *    144     8   messages, 152: their bytes
+ *    128     8   smallest, 136: largest time; 2^63 - 1 and MS_TIME_NONE if none has one
+ *    144     8   messages, 152: their bytes, with padding
  *    160     4   s: posting lists   164: p: postings
  *    168     4   e: holes, at most 8   172: 1: the segment is clustered, else 0
  *    176     4   f: there are 2^f buckets      180: w: bytes of a posting, 2 or 4
