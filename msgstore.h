@@ -14416,7 +14416,7 @@ static void ms__ring_begin(ms__mem *m)
 #define MS__FRAME_HEADER 12u
 #define MS__FRAME_COMMIT 8u
 #define MS__FRAME_FACTS  0x80000000u
-#define MS__BURN         32u /* the largest unit */
+#define MS__UNIT_MOST    32u /* bytes */
 
 /* Rounds a size up to a multiple of the unit. */
 static uint32_t ms__flash_units(const ms_flash *f, uint32_t size)
@@ -14480,7 +14480,7 @@ static ms__burn ms__burn_at(const ms_flash *f, uint32_t sector, uint32_t at)
 static void ms__burn_put(ms__burn *b, const unsigned char *bytes, uint32_t size)
 {
     const ms_flash *f = b->f;
-    unsigned char last[MS__BURN], back[MS__BURN];
+    unsigned char last[MS__UNIT_MOST], back[MS__UNIT_MOST];
     uint32_t all = ms__flash_units(f, size), unit = ms__flash_units(f, 1);
     uint32_t whole = size & ~(unit - 1);
     memset(last, 255, sizeof last);
@@ -14755,7 +14755,7 @@ static ms_result ms__frame_enter(ms__mem *m, uint32_t sector, uint32_t at, uint3
 static ms_result ms__flash_scan(ms__mem *m, uint32_t sector, uint64_t order, bool count,
                                 ms_error *err)
 {
-    unsigned char h[MS__BURN];
+    unsigned char h[MS__UNIT_MOST];
     ms_flash *f = m->flash;
     uint32_t unit = ms__flash_units(f, 1), at = MS__SECTOR_HEADER, step;
     bool torn = false;
@@ -14795,7 +14795,7 @@ static ms_result ms__flash_scan(ms__mem *m, uint32_t sector, uint64_t order, boo
 static ms_result ms__flash_check(ms_flash *f, ms_error *err)
 {
     if (f->unit == 0) f->unit = 1;
-    bool unit = f->unit <= MS__BURN && (f->unit & (f->unit - 1)) == 0;
+    bool unit = f->unit <= MS__UNIT_MOST && (f->unit & (f->unit - 1)) == 0;
     if (unit && f->sector_size % 32 == 0 && f->sector_size >= 1024 && f->sectors >= 3 &&
         (uint64_t)f->sector_size * f->sectors <= UINT32_MAX)
         return MS_OK;
@@ -14865,7 +14865,7 @@ static bool ms__is_mem(const ms_store *store)
 }
 
 /* Sets the id of the store, and the seed of its checks. */
-static void ms__mem_named(ms__mem *m, uint64_t id)
+static void ms__mem_id_set(ms__mem *m, uint64_t id)
 {
     unsigned char bytes[8];
     ms__put64(bytes, id);
@@ -14879,7 +14879,7 @@ static void ms__mem_empty(ms__mem *m, uint64_t id)
 {
     if (m->fixed && memcmp(m->buffer.base, ms__image_magic, 8) == 0)
         id ^= ms__hash(m->tail.names.hash_key, id, (const char *)m->buffer.base + 16, 8);
-    ms__mem_named(m, id);
+    ms__mem_id_set(m, id);
     ms__mem_bare(m);
 }
 
@@ -14953,7 +14953,7 @@ static ms_result ms__mem_desc_check(const ms_mem_desc *desc, ms_error *err)
 }
 
 /* Makes an empty store, whose struct is at the end of the buffer. */
-static ms__mem *ms__mem_in_buffer(const ms_mem_desc *desc)
+static ms__mem *ms__mem_make(const ms_mem_desc *desc)
 {
     size_t size = desc->buffer_size & ~(size_t)7;
     size_t own = (size_t)ms__align8(sizeof(ms__mem));
@@ -14995,7 +14995,7 @@ MS_API MS__RARE ms_result ms_mem_open(ms_store **store, const ms_mem_desc *desc,
     if (!desc) desc = &defaults;
     MS__TRY(ms__mem_desc_check(desc, err));
     if (desc->buffer) {
-        m = ms__mem_in_buffer(desc);
+        m = ms__mem_make(desc);
         ms__image_begin(m);
     } else {
         m = (ms__mem *)ms__resize(&desc->alloc, NULL, 0, sizeof *m);
@@ -15081,8 +15081,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
         return ms__fail(err, MS_E_FULL,
                         "no room after the image, which ends at %u of %u",
                         im.end, im.size);
-    ms__mem *m = ms__mem_in_buffer(desc);
-    ms__mem_named(m, im.id);
+    ms__mem *m = ms__mem_make(desc);
+    ms__mem_id_set(m, im.id);
     m->tail.names.floor = whole; /* nothing is written below it before all has
                                     succeeded */
     while ((code = ms__image_next(&im, desc->salvage, &r, err)) == MS_OK)
@@ -18874,15 +18874,15 @@ static bool ms__times_miss(const ms_query *q, int64_t first, int64_t last)
 #define MS__NO_SEGMENT UINT32_MAX
 
 /* The result of a filter for the 32 segments of a group. */
-typedef struct ms__asked {
+typedef struct ms__group_mask {
     uint32_t number; /* of the group; MS__NO_SEGMENT: no filter was read yet */
     uint32_t mask;
-} ms__asked;
+} ms__group_mask;
 
 /* Returns whether segment i has a posting list, or may have lost it, and finds it. The
  * filter of the group, which is read once for all its segments, excludes most. */
-static bool ms__segment_has(ms__log *log, ms__asked *group, uint64_t list, uint32_t i,
-                            bool locked, ms__run *run, ms_result *result)
+static bool ms__segment_has(ms__log *log, ms__group_mask *group, uint64_t list,
+                            uint32_t i, bool locked, ms__run *run, ms_result *result)
 {
     if (i / MS__FAN != group->number) {
         group->number = i / MS__FAN;
@@ -18901,7 +18901,7 @@ static bool ms__segment_has(ms__log *log, ms__asked *group, uint64_t list, uint3
 static uint32_t ms__segment_after(ms__log *log, uint64_t list, uint32_t i, uint32_t n,
                                   bool locked, ms__run *run, ms_result *result)
 {
-    ms__asked group = {MS__NO_SEGMENT, 0};
+    ms__group_mask group = {MS__NO_SEGMENT, 0};
     for (; i < n && *result == MS_OK; i++)
         if (ms__segment_has(log, &group, list, i, locked, run, result)) return i;
     return MS__NO_SEGMENT;
@@ -18912,7 +18912,7 @@ static uint32_t ms__segment_after(ms__log *log, uint64_t list, uint32_t i, uint3
 static uint32_t ms__segment_before(ms__log *log, uint64_t list, uint32_t n, bool locked,
                                    ms__run *run, ms_result *result)
 {
-    ms__asked group = {MS__NO_SEGMENT, 0};
+    ms__group_mask group = {MS__NO_SEGMENT, 0};
     for (; n > 0 && *result == MS_OK; n--)
         if (ms__segment_has(log, &group, list, n - 1, locked, run, result)) return n - 1;
     return MS__NO_SEGMENT;
@@ -25055,7 +25055,7 @@ static MS__ONCE ms_result ms__check_list(const ms__mem *m, const ms__postings *s
 }
 
 /* Checks the lists of changes, and the counts of hidden messages. */
-static ms_result ms__check_controls(const ms__mem *m, ms_error *err)
+static ms_result ms__check_changes(const ms__mem *m, ms_error *err)
 {
     const ms__tail_names *names = &m->tail.names;
     uint64_t all = 0, placed = 0, hidden = 0;
@@ -25133,7 +25133,7 @@ static ms_result ms__check_mem(const ms__mem *m, ms_error *err)
                                MS_TYPES_ALL & ~MS__TYPES_TRACE, &owned, err));
     }
     if (located == all && classed == with_class && owned == with_agent)
-        return ms__check_controls(m, err);
+        return ms__check_changes(m, err);
     return ms__fail(err, MS_E_DAMAGED, "NM1: %u messages, but lists hold %u by location, "
                     "%u by class of %u", all, located, classed, with_class);
 }

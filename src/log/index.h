@@ -1121,15 +1121,15 @@ static bool ms__times_miss(const ms_query *q, int64_t first, int64_t last)
 #define MS__NO_SEGMENT UINT32_MAX
 
 /* The result of a filter for the 32 segments of a group. */
-typedef struct ms__asked {
+typedef struct ms__group_mask {
     uint32_t number; /* of the group; MS__NO_SEGMENT: no filter was read yet */
     uint32_t mask;
-} ms__asked;
+} ms__group_mask;
 
 /* Returns whether segment i has a posting list, or may have lost it, and finds it. The
  * filter of the group, which is read once for all its segments, excludes most. */
-static bool ms__segment_has(ms__log *log, ms__asked *group, uint64_t list, uint32_t i,
-                            bool locked, ms__run *run, ms_result *result)
+static bool ms__segment_has(ms__log *log, ms__group_mask *group, uint64_t list,
+                            uint32_t i, bool locked, ms__run *run, ms_result *result)
 {
     if (i / MS__FAN != group->number) {
         group->number = i / MS__FAN;
@@ -1148,7 +1148,7 @@ static bool ms__segment_has(ms__log *log, ms__asked *group, uint64_t list, uint3
 static uint32_t ms__segment_after(ms__log *log, uint64_t list, uint32_t i, uint32_t n,
                                   bool locked, ms__run *run, ms_result *result)
 {
-    ms__asked group = {MS__NO_SEGMENT, 0};
+    ms__group_mask group = {MS__NO_SEGMENT, 0};
     for (; i < n && *result == MS_OK; i++)
         if (ms__segment_has(log, &group, list, i, locked, run, result)) return i;
     return MS__NO_SEGMENT;
@@ -1159,7 +1159,7 @@ static uint32_t ms__segment_after(ms__log *log, uint64_t list, uint32_t i, uint3
 static uint32_t ms__segment_before(ms__log *log, uint64_t list, uint32_t n, bool locked,
                                    ms__run *run, ms_result *result)
 {
-    ms__asked group = {MS__NO_SEGMENT, 0};
+    ms__group_mask group = {MS__NO_SEGMENT, 0};
     for (; n > 0 && *result == MS_OK; n--)
         if (ms__segment_has(log, &group, list, n - 1, locked, run, result)) return n - 1;
     return MS__NO_SEGMENT;

@@ -35,7 +35,7 @@
 #define MS__FRAME_HEADER 12u
 #define MS__FRAME_COMMIT 8u
 #define MS__FRAME_FACTS  0x80000000u
-#define MS__BURN         32u /* the largest unit */
+#define MS__UNIT_MOST    32u /* bytes */
 
 /* Rounds a size up to a multiple of the unit. */
 static uint32_t ms__flash_units(const ms_flash *f, uint32_t size)
@@ -99,7 +99,7 @@ static ms__burn ms__burn_at(const ms_flash *f, uint32_t sector, uint32_t at)
 static void ms__burn_put(ms__burn *b, const unsigned char *bytes, uint32_t size)
 {
     const ms_flash *f = b->f;
-    unsigned char last[MS__BURN], back[MS__BURN];
+    unsigned char last[MS__UNIT_MOST], back[MS__UNIT_MOST];
     uint32_t all = ms__flash_units(f, size), unit = ms__flash_units(f, 1);
     uint32_t whole = size & ~(unit - 1);
     memset(last, 255, sizeof last);
@@ -374,7 +374,7 @@ static ms_result ms__frame_enter(ms__mem *m, uint32_t sector, uint32_t at, uint3
 static ms_result ms__flash_scan(ms__mem *m, uint32_t sector, uint64_t order, bool count,
                                 ms_error *err)
 {
-    unsigned char h[MS__BURN];
+    unsigned char h[MS__UNIT_MOST];
     ms_flash *f = m->flash;
     uint32_t unit = ms__flash_units(f, 1), at = MS__SECTOR_HEADER, step;
     bool torn = false;
@@ -414,7 +414,7 @@ static ms_result ms__flash_scan(ms__mem *m, uint32_t sector, uint64_t order, boo
 static ms_result ms__flash_check(ms_flash *f, ms_error *err)
 {
     if (f->unit == 0) f->unit = 1;
-    bool unit = f->unit <= MS__BURN && (f->unit & (f->unit - 1)) == 0;
+    bool unit = f->unit <= MS__UNIT_MOST && (f->unit & (f->unit - 1)) == 0;
     if (unit && f->sector_size % 32 == 0 && f->sector_size >= 1024 && f->sectors >= 3 &&
         (uint64_t)f->sector_size * f->sectors <= UINT32_MAX)
         return MS_OK;

@@ -64,7 +64,7 @@ static MS__ONCE ms_result ms__check_list(const ms__mem *m, const ms__postings *s
 }
 
 /* Checks the lists of changes, and the counts of hidden messages. */
-static ms_result ms__check_controls(const ms__mem *m, ms_error *err)
+static ms_result ms__check_changes(const ms__mem *m, ms_error *err)
 {
     const ms__tail_names *names = &m->tail.names;
     uint64_t all = 0, placed = 0, hidden = 0;
@@ -142,7 +142,7 @@ static ms_result ms__check_mem(const ms__mem *m, ms_error *err)
                                MS_TYPES_ALL & ~MS__TYPES_TRACE, &owned, err));
     }
     if (located == all && classed == with_class && owned == with_agent)
-        return ms__check_controls(m, err);
+        return ms__check_changes(m, err);
     return ms__fail(err, MS_E_DAMAGED, "NM1: %u messages, but lists hold %u by location, "
                     "%u by class of %u", all, located, classed, with_class);
 }
