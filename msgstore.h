@@ -15911,7 +15911,7 @@ static uint32_t ms__filter_get(const unsigned char *r, uint64_t list)
  * do one thing each and decide nothing: 0, or an errno value, on Windows too. Short reads
  * and writes, interrupts and the meaning of errors are handled once, after the table.
  *
- * What the log relies on, whoever fills the table:
+ * What the log relies on, in any table:
  *
  *   stat         Device and inode name one file under all its names. The writer's line
  *                has both, so no handle trusts the watermark in a copy of a log.
@@ -16337,7 +16337,7 @@ static int ms__os_sync(MS__UNUSED void *ctx, ms_file file)
 #if MS__LINUX
 #define MS__TAKE F_WRLCK
 #define MS__GIVE F_UNLCK
-/* Locks the whole file for the open file. Kernels before 3.15 answer EINVAL: such a lock
+/* Locks the whole file for the open file. Kernels before 3.15 return EINVAL: such a lock
  * is not replaced by one of the old kind, which is lost too easily. */
 static int ms__os_set_lock(ms_file file, int type)
 {
@@ -19948,10 +19948,10 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
  * watermark is of. Dead bytes are stored after the end, and no reader sees them; none is
  * at log->append.stop or after it.
  *
- * Who may write. One handle at a time, with the lock of the file: an exclusive writer
- * holds it while it is open, a shared one for its turn. Of that handle one thread at a
- * time, with the handle's lock. Only ms__overwrite stores bytes below the end; see
- * "Redaction" in [file-format], "Erasing" in [record].
+ * One handle writes at a time, with the lock of the file: an exclusive writer holds it
+ * while it is open, a shared one for its turn. Of that handle one thread at a time, with
+ * the handle's lock. Only ms__overwrite stores bytes below the end; see "Redaction" in
+ * [file-format], "Erasing" in [record].
  *
  * A writer's handle is in one of three states, by what is after log->end:
  *
@@ -24556,7 +24556,7 @@ static const ms_backend ms__history_backend = {
 static ms_store ms__history_store = {&ms__history_backend, MS_STORE_OPEN};
 
 /* Finds the agent's last task as of the opening, if the scope needs it. A damaged message
- * after it, or where there is none, may be a later one. */
+ * after it (without one: any) may be a later task: h->doubt counts these. */
 static MS__NOINLINE ms_result ms__last_task(ms_cursor *it, unsigned i, ms_error *err)
 {
     ms__history kept = it->history;

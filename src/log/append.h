@@ -9,10 +9,10 @@
  * watermark is of. Dead bytes are stored after the end, and no reader sees them; none is
  * at log->append.stop or after it.
  *
- * Who may write. One handle at a time, with the lock of the file: an exclusive writer
- * holds it while it is open, a shared one for its turn. Of that handle one thread at a
- * time, with the handle's lock. Only ms__overwrite stores bytes below the end; see
- * "Redaction" in [file-format], "Erasing" in [record].
+ * One handle writes at a time, with the lock of the file: an exclusive writer holds it
+ * while it is open, a shared one for its turn. Of that handle one thread at a time, with
+ * the handle's lock. Only ms__overwrite stores bytes below the end; see "Redaction" in
+ * [file-format], "Erasing" in [record].
  *
  * A writer's handle is in one of three states, by what is after log->end:
  *

@@ -15,7 +15,7 @@
  * do one thing each and decide nothing: 0, or an errno value, on Windows too. Short reads
  * and writes, interrupts and the meaning of errors are handled once, after the table.
  *
- * What the log relies on, whoever fills the table:
+ * What the log relies on, in any table:
  *
  *   stat         Device and inode name one file under all its names. The writer's line
  *                has both, so no handle trusts the watermark in a copy of a log.
@@ -441,7 +441,7 @@ static int ms__os_sync(MS__UNUSED void *ctx, ms_file file)
 #if MS__LINUX
 #define MS__TAKE F_WRLCK
 #define MS__GIVE F_UNLCK
-/* Locks the whole file for the open file. Kernels before 3.15 answer EINVAL: such a lock
+/* Locks the whole file for the open file. Kernels before 3.15 return EINVAL: such a lock
  * is not replaced by one of the old kind, which is lost too easily. */
 static int ms__os_set_lock(ms_file file, int type)
 {

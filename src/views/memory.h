@@ -396,7 +396,7 @@ static const ms_backend ms__history_backend = {
 static ms_store ms__history_store = {&ms__history_backend, MS_STORE_OPEN};
 
 /* Finds the agent's last task as of the opening, if the scope needs it. A damaged message
- * after it, or where there is none, may be a later one. */
+ * after it (without one: any) may be a later task: h->doubt counts these. */
 static MS__NOINLINE ms_result ms__last_task(ms_cursor *it, unsigned i, ms_error *err)
 {
     ms__history kept = it->history;
