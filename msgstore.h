@@ -13485,7 +13485,7 @@ typedef struct ms__mem {
     unsigned shift; /* log2 of the size of a chunk */
     size_t max_message;
     uint64_t id;
-    void *table;       /* ms__mem_chunk, atomic */
+    void *table;       /* of ms__mem_chunk; atomic */
     ms__table *tables; /* heap: newest table */
     size_t n_chunks;
     ms__mem_chunk buffer; /* fixed: the only chunk */
@@ -13494,7 +13494,7 @@ typedef struct ms__mem {
     uint32_t drops;      /* times that the ring dropped messages, */
     uint64_t dropped;    /* and how many */
     ms__append_run *run; /* the append that needs room, or NULL */
-    ms_result (*before)(struct ms__mem *m, ms_error *err); /* append; or NULL */
+    ms_result (*before)(struct ms__mem *m, ms_error *err); /* each append; or NULL */
 #endif
 #ifdef MSGSTORE_FLASH
     ms_flash *flash; /* NULL: in RAM only */
@@ -13551,7 +13551,7 @@ static void ms__table_free(const ms_alloc *alloc, ms__table *t, size_t each)
     }
 }
 
-/* Adds a chunk of n table entries. */
+/* Adds a chunk of n table entries. Readers use it after an end in it is published. */
 static ms_result ms__mem_chunk_add(ms__mem *m, size_t n, ms_error *err)
 {
     size_t size = n << m->shift;
@@ -13576,8 +13576,8 @@ static bool ms__mem_chunk_takes(const ms__mem *m, size_t index, uint64_t size)
            size <= ((ms__mem_chunk *)m->table)[index].span;
 }
 
-/* Makes room for a record of that padded size at *offset or after it, and sets
- * *offset. */
+/* Makes room for a record of that padded size at *offset or after it, and moves *offset
+ * there. */
 static ms_result ms__mem_place(ms__mem *m, uint64_t *offset, uint32_t size, ms_error *err)
 {
     if (m->fixed) {
@@ -13629,8 +13629,8 @@ typedef struct ms__image {
     uint64_t size; /* of the buffer */
     uint64_t id, end;
     uint32_t seed; /* checksum of the id */
-    bool header_known; /* false: salvage, records must prove the id */
-    bool end_known;    /* false: salvage, the end is found by the scan */
+    bool header_known; /* false: salvage, a valid record must prove the id */
+    bool end_known;    /* false: salvage, ms__image_scan finds the end */
     bool some;         /* a valid record was found */
     uint64_t at;       /* offset of the scan */
     uint64_t last_seq;
@@ -13695,9 +13695,9 @@ static bool ms__image_sized(const ms__image *im)
                             ms__seed_at(im->seed, im->at), 0, NULL) == MS_OK;
 }
 
-/* Moves to the next valid record, or returns MS_E_NOT_FOUND at the end. Without salvage
- * damage ends the scan. With it, a record with a valid header is skipped by its size;
- * otherwise the scan searches the next valid header on the grid of 8 bytes. */
+/* Moves past the next valid record, *out, or returns MS_E_NOT_FOUND at the end. Without
+ * salvage damage ends the scan. With it, a record with a valid header is skipped by its
+ * size; otherwise the scan searches the next valid header on the grid of 8 bytes. */
 static ms_result ms__image_next(ms__image *im, bool salvage, const unsigned char **out,
                                 ms_error *err)
 {
@@ -13738,10 +13738,9 @@ static uint64_t ms__image_scan(ms__image *im)
     return whole;
 }
 
-/* Enters an AMEND or HIDE of the image. Its messages come before it. Salvage may have
- * skipped some, but their numbers are not assigned again, or the change would apply to
- * another message. A HIDE hides only messages before it, so none after it, whatever its
- * number. False: no room. */
+/* Enters a change of the image, an AMEND or HIDE as an edit. Salvage may have skipped its
+ * messages, but their numbers are not assigned again, or it would apply to another one. A
+ * HIDE hides no message after it, whatever its numbers. False: no room. */
 static bool ms__mem_adopt_edit(ms__mem *m, const unsigned char *r, uint32_t unit)
 {
     ms__span span;
@@ -13849,8 +13848,8 @@ static const ms__home ms__mem_home = {ms__mem_at, ms__mem_room, ms__mem_written,
                                       ms__mem_publish, ms__mem_no_room, NULL,
                                       MS__SMALL ? NULL : ms__mem_notes};
 
-/* Makes room for the plans of a large batch. In a buffer they are, during the append,
- * right after the end of its records, which nothing else uses. */
+/* Makes room for the plans of a large batch; NULL: none is left. In a buffer they are,
+ * during the append, right after the end of its records, which nothing else uses. */
 static ms__plan *ms__plans_get(ms__mem *m, const ms__append_run *run)
 {
     ms__layout l;
@@ -13938,7 +13937,7 @@ static ms_result ms__mem_get(ms_store *store, uint64_t seq, ms_arena *arena,
     return ms__core_get(&m->core, &m->tail, seq, msg, err);
 }
 
-/* Erases one step of a record. Readers of other messages may go on. */
+/* Does one step of erasing a record, see [record]. Readers may go on. */
 static ms_result ms__mem_erase(ms_store *store, const ms_msg *record, unsigned step,
                                ms_error *err)
 {
@@ -14017,12 +14016,12 @@ static const ms_backend ms__mem_backend = {
 #ifdef MSGSTORE_RING
 
 /* ==== [ring] an arena store that drops its oldest messages =============================
- * A full buffer drops its oldest messages. The records that stay move to its start, are
- * sealed for their new places, and entered as those of an image are. So a drop costs
- * about as much as attaching, and it happens once for a quarter of the messages. The
- * texts of an append may be views into records of the ring: they move, too.
+ * A full buffer drops its oldest messages, a quarter of them or more. The records that
+ * stay move to its start, are sealed for their new places, and entered as those of an
+ * image are, so a drop costs about as much as attaching. The texts of an append may be
+ * views into records of the ring: they move, too.
  *
- * (RG1) A place is valid until the next drop: then open cursors end.
+ * (RG1) A place is valid until the next drop: then open cursors return MS_E_CONFLICT.
  * (RG2) Numbers go on: a GAP record has the largest one that was assigned.
  * ================================================================================== */
 
@@ -14065,7 +14064,7 @@ static void ms__ring_choose(const ms__mem *m, ms__loc *loc, uint32_t x, uint32_t
     all->first = 0;
 }
 
-/* Returns the fact record i of the store, or NULL for another record. */
+/* Returns record i of those that are no messages, if it has facts, else NULL. */
 static const unsigned char *ms__fact_at(const ms__mem *m, uint32_t i)
 {
     uint32_t unit = ms__postings_entry(&m->tail.names.others, i);
@@ -14123,8 +14122,8 @@ static bool ms__text_move(ms_str *text, const unsigned char *r, size_t size,
     return true;
 }
 
-/* Moves the texts of an append that lie in `size` bytes at r to the same bytes at `to`.
- * Returns how many. */
+/* Points the texts of an append that lie in `size` bytes at r to the same bytes at `to`.
+ * Returns how many; changes nothing if r is `to`. */
 static unsigned ms__run_move(ms__append_run *run, const unsigned char *r, size_t size,
                              const unsigned char *to)
 {
@@ -14142,8 +14141,8 @@ static unsigned ms__run_move(ms__append_run *run, const unsigned char *r, size_t
     return n;
 }
 
-/* Moves the records that stay to the begin of the buffer. Returns their end. No byte
- * stays between it and the index, where an append that found no room has written. */
+/* Moves the records that stay to the start of the buffer. Returns their end. Zeroes the
+ * bytes between it and the index, where an append that found no room has written. */
 static uint64_t ms__ring_move(ms__ring *ring)
 {
     ms__mem *m = ring->m;
@@ -14168,8 +14167,8 @@ static uint64_t ms__ring_move(ms__ring *ring)
     return end;
 }
 
-/* Enters a record. A key that was appended twice belongs to the later message: the ring
- * had dropped the earlier one, which flash still has. */
+/* Enters a record. A key of two messages belongs to the later one: the ring had dropped
+ * the earlier one, which flash still has. */
 static ms_result ms__ring_adopt(ms__mem *m, const unsigned char *r, ms_error *err)
 {
     ms__tail_names *names = &m->tail.names;
@@ -14205,7 +14204,8 @@ static void ms__ring_enter(ms__mem *m, uint64_t end)
     (void)ms__gap_put(m, given, NULL);
 }
 
-/* Drops the messages before unit x, and older facts of over `most` bytes. */
+/* Drops the messages before unit x, and the oldest facts until at most `most` bytes are
+ * left. */
 static ms_result ms__ring_drop(ms__mem *m, uint32_t x, uint64_t most, ms_error *err)
 {
     ms__ring ring;
@@ -14256,8 +14256,9 @@ static bool ms__ring_named(const ms__append_run *run, size_t i, bool agent)
     return false;
 }
 
-/* Returns how many bytes a batch takes at most in an empty buffer. Posting lists grow to
- * a quarter more than they have; a name that was not near counts again. */
+/* Returns how many bytes a batch takes at most in an empty buffer; 0: a message is
+ * invalid. Posting lists grow to a quarter more than they have; a name that was not near
+ * counts again. */
 static uint64_t ms__ring_need(const ms__append_run *run)
 {
     ms__layout l;
@@ -14293,7 +14294,7 @@ static ms_result ms__ring_append(ms_store *store, ms__append_run *run, ms_error 
     ms_result code = MS_OK;
     ms__mem *m = ms__mem_of(store);
     ms__lock_acquire(&m->lock);
-    uint64_t need = own.n > 1 ? ms__ring_need(run) : 0; /* one has room always */
+    uint64_t need = own.n > 1 ? ms__ring_need(run) : 0; /* one always has room */
     if (own.n == 1 && run->records) {
         record = run->records[0];
         own.records = &record;
@@ -14394,23 +14395,23 @@ static void ms__ring_begin(ms__mem *m)
 
 /* ==== [flash] a log in raw flash =======================================================
  * The store is one of [mem], a ring. Its home writes each append to flash as a frame,
- * after sealing the records and before readers see them. After opening, flash is read
- * only to verify the programmed bytes.
+ * after sealing the records and before readers see them. After opening, only programmed
+ * bytes and headers of sectors are read from flash.
  *
  *   sector   [header][ frame ][ frame ] ... erased
  *   frame    [ header ][ record ][ record ] ... [ commit ]      each begins at a unit
  *
  * Units here are those of the flash, at least 8 bytes; the rest of a unit stays erased.
- * The order of a sector is one more than that of the sector before it. All checks begin
- * with it, so bytes that an erasure left are not valid in a later sector.
+ * The order of a sector is one more than that of the sector before it. All checks cover
+ * it, so bytes that an erasure left are not valid in a later sector.
  *
  *   header, 32 bytes                         header of a frame, 12 bytes
- *      0   4   "MSF2"                           0   4   bytes of its records; the highest
- *      4   4   size of a sector                         bit is set in a frame of facts
+ *      0   4   "MSF3"                           0   4   bytes of its records and rests of
+ *      4   4   size of a sector                         units; highest bit: facts
  *      8   8   order                            4   4   offset in the sector
- *     16   8   last number before it            8   4   CRC32C of order and bytes 0 to 7
- *     24   4   CRC32C of bytes 0 to 23       commit, 8 bytes: CRC32C of order and
- *     28   4   zero                              records, and its complement
+ *     16   8   largest number before it         8   4   CRC32C of order and bytes 0 to 7
+ *     24   4   CRC32C of bytes 0 to 23       commit, 8 bytes: CRC32C of order and these
+ *     28   4   zero                              bytes of records, and its complement
  *
  * (FL1) A frame is valid if header and commit are valid. The commit is programmed last,
  *      after the rest was read back. So an append is complete or absent.
@@ -14428,7 +14429,7 @@ static void ms__ring_begin(ms__mem *m)
 #define MS__FRAME_HEADER 12u
 #define MS__FRAME_COMMIT 8u
 #define MS__FRAME_FACTS  0x80000000u
-#define MS__BURN         32u /* the largest unit */
+#define MS__UNIT_MOST    32u /* bytes */
 
 /* Rounds a size up to a multiple of the unit. */
 static uint32_t ms__flash_units(const ms_flash *f, uint32_t size)
@@ -14474,7 +14475,7 @@ static uint32_t ms__flash_seed(uint64_t order) { return ms__seed_at(0, order); }
 /* The state of programming one frame. */
 typedef struct ms__burn {
     const ms_flash *f;
-    uint32_t at, crc;
+    uint32_t at, crc; /* offset in the flash; of the bytes programmed so far */
     bool ok; /* all was programmed and read back equal */
 } ms__burn;
 
@@ -14492,7 +14493,7 @@ static ms__burn ms__burn_at(const ms_flash *f, uint32_t sector, uint32_t at)
 static void ms__burn_put(ms__burn *b, const unsigned char *bytes, uint32_t size)
 {
     const ms_flash *f = b->f;
-    unsigned char last[MS__BURN], back[MS__BURN];
+    unsigned char last[MS__UNIT_MOST], back[MS__UNIT_MOST];
     uint32_t all = ms__flash_units(f, size), unit = ms__flash_units(f, 1);
     uint32_t whole = size & ~(unit - 1);
     memset(last, 255, sizeof last);
@@ -14509,7 +14510,7 @@ static void ms__burn_put(ms__burn *b, const unsigned char *bytes, uint32_t size)
 }
 
 /* Programs the records of an append at r, or (NULL) all facts. b NULL: only counts.
- * Returns their bytes of flash. */
+ * Returns their bytes of flash, in units. */
 static uint32_t ms__burn_records(const ms__mem *m, const unsigned char *r, uint32_t size,
                                  ms__burn *b)
 {
@@ -14537,7 +14538,7 @@ static ms_result ms__sector_header(const ms_flash *f, uint32_t sector, unsigned 
 
 static uint32_t ms__flash_next(const ms_flash *f) { return (f->sector + 1) % f->sectors; }
 
-/* Begins the next sector, which is erased. */
+/* Begins the next sector, which is erased. given: the largest number assigned. */
 static ms_result ms__flash_turn(ms_flash *f, uint64_t given, ms_error *err)
 {
     unsigned char h[MS__SECTOR_HEADER];
@@ -14632,6 +14633,7 @@ static ms_result ms__flash_leave(ms__mem *m, uint32_t oldest, ms_error *err)
     return ms__frame_put(m, NULL, 0, err);
 }
 
+/* Retires and erases the next sector, unless it is erased. */
 static ms_result ms__flash_settle(ms__mem *m, ms_error *err)
 {
     unsigned char h[MS__SECTOR_HEADER];
@@ -14722,11 +14724,10 @@ static ms_result ms__flash_enter(ms__mem *m, uint32_t sector, uint32_t at, uint3
     return MS_OK;
 }
 
-/* Makes room for a record. *n, 0 at its first try: how many units are dropped. That is
- * none, which leaves changes of messages that are gone out and writes a smaller index;
- * then half of what is still to be entered, which needs more room than that: so no
- * message is dropped that RAM could take, and the drops are few; then twice as many. At
- * most as much is dropped as an append drops. */
+/* Makes room for a record. *n: units that this try drops. The first try drops 0, only
+ * changes whose messages are gone; the index becomes smaller. The next one drops half of
+ * what is still to be entered, which needs more room, so no message that RAM could take;
+ * each further one twice as many, up to what an append drops. */
 static ms_result ms__flash_room(ms__mem *m, uint32_t size, uint32_t *n, ms_error *err)
 {
     uint32_t begin = MS__IMAGE_HEADER / 8, units = m->tail.filled - begin;
@@ -14762,12 +14763,12 @@ static ms_result ms__frame_enter(ms__mem *m, uint32_t sector, uint32_t at, uint3
     return MS_OK;
 }
 
-/* Enters the frames of a sector. It becomes the sector for new frames, from its last unit
- * on that is not erased. count: counts the bytes of its frames instead. */
+/* Enters the frames of a sector. It becomes the sector for new frames, after its last
+ * unit that is not erased. count: adds the bytes of its frames to f->left instead. */
 static ms_result ms__flash_scan(ms__mem *m, uint32_t sector, uint64_t order, bool count,
                                 ms_error *err)
 {
-    unsigned char h[MS__BURN];
+    unsigned char h[MS__UNIT_MOST];
     ms_flash *f = m->flash;
     uint32_t unit = ms__flash_units(f, 1), at = MS__SECTOR_HEADER, step;
     bool torn = false;
@@ -14807,7 +14808,7 @@ static ms_result ms__flash_scan(ms__mem *m, uint32_t sector, uint64_t order, boo
 static ms_result ms__flash_check(ms_flash *f, ms_error *err)
 {
     if (f->unit == 0) f->unit = 1;
-    bool unit = f->unit <= MS__BURN && (f->unit & (f->unit - 1)) == 0;
+    bool unit = f->unit <= MS__UNIT_MOST && (f->unit & (f->unit - 1)) == 0;
     if (unit && f->sector_size % 32 == 0 && f->sector_size >= 1024 && f->sectors >= 3 &&
         (uint64_t)f->sector_size * f->sectors <= UINT32_MAX)
         return MS_OK;
@@ -14876,7 +14877,8 @@ static bool ms__is_mem(const ms_store *store)
     return store->backend == &ms__mem_backend;
 }
 
-static void ms__mem_named(ms__mem *m, uint64_t id)
+/* Sets the id of the store, and the seed of its checks. */
+static void ms__mem_id_set(ms__mem *m, uint64_t id)
 {
     unsigned char bytes[8];
     ms__put64(bytes, id);
@@ -14890,11 +14892,11 @@ static void ms__mem_empty(ms__mem *m, uint64_t id)
 {
     if (m->fixed && memcmp(m->buffer.base, ms__image_magic, 8) == 0)
         id ^= ms__hash(m->tail.names.hash_key, id, (const char *)m->buffer.base + 16, 8);
-    ms__mem_named(m, id);
+    ms__mem_id_set(m, id);
     ms__mem_bare(m);
 }
 
-/* Sets everything that a new store has; memory is set by the caller. */
+/* Sets everything of a new store but its memory. */
 static void ms__mem_begin(ms__mem *m, const ms_mem_desc *desc)
 {
     uint64_t random[3];
@@ -14963,8 +14965,8 @@ static ms_result ms__mem_desc_check(const ms_mem_desc *desc, ms_error *err)
     return MS_OK;
 }
 
-/* Returns the place of the store's own struct: the end of the buffer. */
-static ms__mem *ms__mem_in_buffer(const ms_mem_desc *desc)
+/* Makes an empty store, whose struct is at the end of the buffer. */
+static ms__mem *ms__mem_make(const ms_mem_desc *desc)
 {
     size_t size = desc->buffer_size & ~(size_t)7;
     size_t own = (size_t)ms__align8(sizeof(ms__mem));
@@ -15006,7 +15008,7 @@ MS_API MS__RARE ms_result ms_mem_open(ms_store **store, const ms_mem_desc *desc,
     if (!desc) desc = &defaults;
     MS__TRY(ms__mem_desc_check(desc, err));
     if (desc->buffer) {
-        m = ms__mem_in_buffer(desc);
+        m = ms__mem_make(desc);
         ms__image_begin(m);
     } else {
         m = (ms__mem *)ms__resize(&desc->alloc, NULL, 0, sizeof *m);
@@ -15092,8 +15094,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
         return ms__fail(err, MS_E_FULL,
                         "no room after the image, which ends at %u of %u",
                         im.end, im.size);
-    ms__mem *m = ms__mem_in_buffer(desc);
-    ms__mem_named(m, im.id);
+    ms__mem *m = ms__mem_make(desc);
+    ms__mem_id_set(m, im.id);
     m->tail.names.floor = whole; /* nothing is written below it before all has
                                     succeeded */
     while ((code = ms__image_next(&im, desc->salvage, &r, err)) == MS_OK)
@@ -15122,17 +15124,17 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
 #ifndef MSGSTORE_NO_LOG
 
 /* ==== [file-format] the bytes of a log file ==========================================
- * A log is one file: a stream of records, with nothing beside it. This essay and [record]
- * are the format; another reader can be written from them. Integers are little-endian,
- * times signed 64-bit nanoseconds since 1970 (MS_TIME_NONE: none), checks CRC32C.
+ * A log is one file: a superblock, then records. This essay and [record] are the format:
+ * another reader can be written from them. Integers are little-endian, times signed
+ * 64-bit nanoseconds since 1970 (MS_TIME_NONE: unknown), checks CRC32C.
  *
  *   0           4096    8192                                    watermark    end of file
  *   [ superblock | copy ][ record record ... INDEX | record ... INDEX | ... ][ zeros ]
  *                         `----- segment 0 ------'  `--- segment 1 ---'
  *
  * Bytes below the watermark never change and never move. So readers need no locks,
- * pointers into the map stay valid, and a copy that is made beside a writer is a file as
- * a crash would have left it. A file only grows. Compaction copies into a new file
+ * pointers into the map stay valid, and a copy that is made while a writer works is like
+ * a file after a crash. A file only grows. Compaction copies into a new file
  * (ms_log_rewrite).
  *
  *   superblock, 4096 bytes; what is not named is zero, and ignored
@@ -15146,20 +15148,20 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *     40     8   time of creation
  *     48     4   kind of check, 1: CRC32C
  *     52     4   check of bytes 0 to 51
- *     56    16   lineage: the lineage of the log that a rewrite made this one from, which
- *                is the id of its first file. Zeros: the id of this file
- *     72     4   check of bytes 56 to 71. Where it does not hold, the copy's count. Where
- *                neither holds, and neither lineage is zeros with a check of 0, it is
- *                unknown, and so is a lineage of zeros with its check
+ *     56    16   lineage: the id of the first file of this log, which rewrites keep;
+ *                zeros if that is this file
+ *     72     4   check of bytes 56 to 71; 0 after zeros. A lineage with a valid check, on
+ *                page 0 or in the copy, counts before zeros with 0. Any other lineage is
+ *                unknown, and so are zeros with a valid check
  *   4096    76   bytes 0 to 75 again. A reader takes them if those at 0 are damaged, are
  *                those of another file, or stand before zeros alone. Then it ignores the
- *                live words, and all up to the last byte that is not zero is visible. The
- *                next writer mends what is damaged
- *   live words, which the one writer changes in place
+ *                live words below, and all up to the last byte that is not zero is
+ *                visible. The next writer mends what is damaged
+ *   live words, which the writer that holds the lock changes in place
  *   1024     8   watermark: all below is visible. The writer stores it last, with
  *                release; readers load it with acquire and read no further
- *   1088     8   offset of the newest segment index (see below), 0: none
- *   1096     8   offset of the segment index before it, 0: none
+ *   1088     8   offset of the newest segment index (see below), 0: none known
+ *   1096     8   offset of the segment index before it, 0: none known
  *                A writer stores both before its line below. They are as trusted as the
  *                watermark
  *   1152     8   the writer's line: boot number of its machine, 0: unknown
@@ -15174,8 +15176,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *                to 2^64 - 1 and, when it closes, to the watermark
  *   1224     4   1: a compaction replaces this file by another one, and no writer
  *                that has it open appends. The next writer that opens it sets 0
- *   1232     8   UNCONFIRMED: the boot number of the machine while it is not known what
- *                the disk has above the durable end: a sync failed, or the sync that
+ *   1232     8   UNCONFIRMED: the boot number of the machine, or 1, while it is not known
+ *                what the disk has above the durable end: a sync failed, or the sync that
  *                follows zeroing has not ended. 0: it is known
  *   1240     8   SYNCING: 1 while a sync of an exclusive writer works, and while bytes
  *                must be written again before one counts. A kill leaves it
@@ -15185,7 +15187,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *                   0   8   generation, rising; after the largest number comes 0
  *                   8   8   durable end: all below was synced before this was written
  *                  16   8   sequence number of the last message below it
- *                  24   8   offset of the newest segment index below it, 0: none
+ *                  24   8   offset of the newest segment index below it, 0: none known
  *                  32   8   zero
  *                  40   4   check of bytes 0 to 39
  *
@@ -15206,9 +15208,9 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *   those of one view together. Their numbers are below 2^32 - 1. Each has the number of
  *   the segment, plus one, at 28; all other messages have 0 there.
  *
- *   kind LOST, flag COMMIT, 16 bytes after the header: the file was truncated. The next
- *   writer writes this record first. 0: 8 bytes, where the visible log had ended. After a
- *   clustered segment whose index is missing it belongs to that segment.
+ *   kind LOST, flag COMMIT: the file was truncated, and the next writer stored this
+ *   first. Its body: 8 bytes, the offset where the visible log had ended; 8 zeros. After
+ *   a clustered segment whose index is missing it belongs to that segment.
  *
  *   kind GAP: numbers up to the one in the header were given, though no record has them.
  *   One field: LOCATION, "-". See ms_copy.
@@ -15236,10 +15238,10 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *   segment index; offsets from the end of the header; first the state that opening
  *   starts from
  *      0     8   bytes of damaged ranges so far
- *      8     8   the newest summary, 0: none   16: 4: its number, plus one
+ *      8     8   offset of the newest summary, 0: none   16: 4: its number, plus one
  *     20    20   zero
  *     40     8   messages so far
- *     48     8   their bytes
+ *     48     8   their bytes, with padding
  *     56     8   sequence number of the last one
  *     64     4   d: segment indexes in the directory: the 32 before this one, or all
  *     68     4   damaged ranges so far
@@ -15251,8 +15253,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *    100     4   n: records in it: messages, changes
  *    104     8   offset where it begins
  *    112     8   first, 120: last sequence number of a message, 0: none
- *    128     8   smallest, 136: largest time, MS_TIME_NONE: none has one
- *    144     8   messages, 152: their bytes
+ *    128     8   smallest, 136: largest time; 2^63 - 1 and MS_TIME_NONE if none has one
+ *    144     8   messages, 152: their bytes, with padding
  *    160     4   s: posting lists   164: p: postings
  *    168     4   e: holes, at most 8   172: 1: the segment is clustered, else 0
  *    176     4   f: there are 2^f buckets      180: w: bytes of a posting, 2 or 4
@@ -15264,9 +15266,9 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *                        AMEND or HIDE in this segment or an older one
  *                e x 24  holes: damaged ranges. 0: 8: sequence number, 8: 4: location,
  *                        12: 4: reach, all as the header of the record had them; 16: 4:
- *                        units of 8 bytes from `begins` on; 20: 4: its kind, 0: the
- *                        header was damaged, too, or there are more holes. Where a
- *                        hole of a clustered segment is says nothing of its number
+ *                        end of the record before it, in units of 8 bytes from the
+ *                        start of the segment; 20: 4: its kind, 0: the header was
+ *                        damaged, too, or this is the last of more than 8 holes
  *                4 each: a check for each block of 4096 bytes of what follows, the last
  *                        block has less; then that of all from 0 to here, which begins
  *                        with the id of the file and o, as the header check does
@@ -15296,7 +15298,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *                list if all four have bit i; else it has not
  *
  * A record at offset o of a file is valid if and only if
- * (FF1) RC1 and RC2 of [record] hold, with the check above;
+ * (FF1) RC1, RC2 and RC4 of [record] hold, with the header check above; of a message or a
+ *      change RC3 and RC5, too;
  * (FF2) its size fits below the watermark, or below the end of the file where the
  *      watermark is not trusted;
  * (FF3) a MESSAGE has a sequence number larger than all before it; in a clustered
@@ -15304,10 +15307,10 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
  *
  * The watermark is trusted if the writer's line has the boot number of this machine and
  * the device and inode of this file, and the watermark is a multiple of 8. Then memory
- * has kept everything since. It has no check: where it is below the durable end, that
- * counts. Where a valid record follows one with COMMIT after it, the log ends after the
- * last COMMIT. Otherwise a walk finds the end: from the newest segment index below the
- * durable end on, record by record, to the first byte x that begins no valid one.
+ * has kept everything since. It has no check: the durable end counts if it is larger, and
+ * if a valid record follows one with COMMIT after it, the log ends after the last COMMIT.
+ * An untrusted one is ignored, and a walk finds the end: from the newest segment index
+ * below the durable end on, by record, to the first byte x that begins no valid one.
  * (FF4) If x is below the trusted watermark or the durable end, or a valid record after x
  *      has SYNCED, bytes were damaged. They stay and are skipped. A valid header shows
  *      how far its record reaches; else records go on at the next valid one on the 8-byte
@@ -15332,7 +15335,7 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
 #define MS__SUPER_COPY   4096u /* where the fixed part stands again */
 #define MS__FIRST_RECORD 8192u
 #define MS__LOG_VERSION 3u
-#define MS__SUPER_FIXED  76u /* what never changes */
+#define MS__SUPER_FIXED  76u /* bytes that stand in both pages */
 #define MS__AT_LINEAGE   56u
 #define MS__AT_MARK     1024u
 #define MS__AT_HINT     1088u
@@ -15366,8 +15369,7 @@ static const unsigned char ms__log_magic[8] = {0x89, 'M', 'S', 'L', 13, 10, 26, 
 /* The identity of a file, from its superblock; never changes. */
 typedef struct ms__file_id {
     unsigned char id[16];
-    unsigned char lineage[16]; /* id of the first file, which rewrites keep. Zeros: it is
-                                  unknown */
+    unsigned char lineage[16]; /* id of the log's first file. Zeros: unknown */
     int64_t created;
     uint32_t crc; /* of id: the start of every header check */
     uint64_t hash_key[2];
@@ -15399,8 +15401,8 @@ static void ms__super_lineage_put(const ms__file_id *f, unsigned char *h)
     ms__put32(h + MS__AT_LINEAGE + 16, ms__crc32c(0, f->lineage, 16));
 }
 
-/* Reads the lineage. h: both pages; one that names another file does not count. A check
- * that holds counts before zeros, which a lost sector may have left. */
+/* Reads the lineage. h: both pages; one with another id than f's does not count. A valid
+ * check counts before zeros, which a lost sector may have left. */
 static void ms__super_lineage_get(ms__file_id *f, const unsigned char *h)
 {
     bool zeros = false;
@@ -15431,7 +15433,7 @@ static void ms__super_encode(const ms__file_id *f, unsigned char *h)
     ms__put64(h + MS__AT_MARK, MS__FIRST_RECORD);
 }
 
-/* Compares the version before the check: a newer version may check otherwise. */
+/* Decodes a fixed part. A version counts only if the check holds. */
 static MS__ONCE ms_result ms__super_decode(const unsigned char *h, const char *path,
                                            ms__file_id *f, ms_error *err)
 {
@@ -15467,7 +15469,7 @@ static MS__ONCE ms_result ms__super_decode(const unsigned char *h, const char *p
 /* ---- The live words. */
 
 typedef struct ms__checkpoint {
-    uint64_t generation, end, seq, hint;
+    uint64_t generation, end, seq, hint; /* hint: offset of a segment index */
 } ms__checkpoint;
 
 static void ms__checkpoint_encode(const ms__checkpoint *s, unsigned char *p)
@@ -15564,7 +15566,7 @@ static void ms__own_header(unsigned char *r, uint64_t size, unsigned kind, unsig
     memset(r + size, 0, (size_t)(ms__align8(size) - size));
 }
 
-/* Encodes a LOST record, unsealed: the file was durable up to `end`. */
+/* Encodes a LOST record, unsealed: the visible log had ended at `end`. */
 static void ms__lost_encode(uint64_t end, uint64_t seq, unsigned char *r)
 {
     ms__own_header(r, MS__LOST_SIZE, MS__KIND_LOST, 0, seq);
@@ -15633,8 +15635,9 @@ static bool ms__state_decode(ms__state *s, const unsigned char *r, uint64_t offs
 typedef struct ms__segment {
     uint64_t offset, base; /* of the record; of the segment */
     uint64_t next;         /* after the record */
+    /* its number; d, n, s, p, f, w of the essay */
     uint32_t number, listed, n, lists, postings, bits, width, damaged_ranges, blocks;
-    uint32_t n_holes;   /* of these */
+    uint32_t n_holes;   /* of the damaged ranges, those in `holes` */
     uint32_t n_changed; /* UINT32_MAX: too many to write them down */
     uint32_t clustered; /* 1: entries are not in the order of their numbers */
     uint64_t first_seq, last_seq, messages, bytes;
@@ -15647,15 +15650,15 @@ typedef struct ms__segment {
     uint32_t own_size;
     const unsigned char *home; /* the bytes at base, if one mapping has all of the
                                   segment, else NULL */
-    uint32_t *checked; /* a bit for each record that was found valid */
-    uint32_t *sound;   /* a bit for each block that was, */
-    uint32_t whole;    /* all were; atomic */
+    uint32_t *checked; /* a bit for each record that was found valid; atomic */
+    uint32_t *sound;   /* the same for blocks, in blocks / 32 + 1 words; atomic */
+    uint32_t whole;    /* all blocks were; atomic */
     uint32_t *ranks;   /* messages before each 256th record, and all; atomic */
     uint32_t ranked;   /* they were counted; atomic */
-    uint32_t placed;   /* all blocks of the array `record` were; atomic */
-    uint32_t last;     /* the unit of the record that was checked last; atomic */
+    uint32_t placed;   /* all blocks from `record` up to `begin` were; atomic */
+    uint32_t last;     /* units from `base` to the record checked last; atomic */
     uint32_t run;      /* so many in a row were near the one before; atomic */
-    uint32_t ahead;    /* the step that was read ahead last, plus one; atomic */
+    uint32_t ahead;    /* MS__STEP of the file read ahead last, plus one; atomic */
 } ms__segment;
 
 /* Returns how many bytes its arrays have: the blocks. */
@@ -15708,7 +15711,7 @@ static uint32_t ms__segment_front(const ms__file_id *f, uint64_t offset,
 }
 
 /* Decodes the record at offset as a segment index; false for numbers that are impossible.
- * Its blocks are checked where they are used. */
+ * Its arrays stay at r. Its blocks are checked where they are used. */
 static bool ms__segment_decode(ms__segment *l, const unsigned char *r, uint64_t offset)
 {
     uint32_t size = ms__get32(r);
@@ -15784,9 +15787,9 @@ typedef struct ms__run {
     bool mixed;
 } ms__run;
 
-#define MS__IS_MESSAGE 0x80000000u /* beside the unit of a record in a segment index */
+#define MS__IS_MESSAGE 0x80000000u /* a bit in the array `record` */
 
-/* Returns the unit of record i, with a bit that shows whether it is a message. */
+/* Returns where record i is: units of 8 bytes from the base of the segment. */
 static uint32_t ms__segment_unit(const ms__segment *l, uint32_t i)
 {
     return ms__get32(l->record + (size_t)i * 4) & ~MS__IS_MESSAGE;
@@ -15805,7 +15808,7 @@ static uint32_t ms__segment_entry(const ms__segment *l, uint32_t i)
     return entry < l->n ? entry : i;
 }
 
-/* Returns the place of entry i in its segment: places rise with numbers. */
+/* Returns the place of entry i in its segment, see [core]: its number if clustered. */
 static uint32_t ms__segment_place(const ms__segment *l, uint32_t i)
 {
     if (i >= l->n) return UINT32_MAX;
@@ -15908,20 +15911,20 @@ static uint32_t ms__filter_get(const unsigned char *r, uint64_t list)
 /* ==== [os] the system, through one table ==============================================
  * The only section that makes system calls on files. It uses:
  *
- *   POSIX    open close fstat pread pwrite fdatasync fsync mmap munmap rename unlink
- *            readlink chown chmod getrlimit getpid clock_gettime nanosleep
- *   Linux    fallocate, fcntl(F_OFD_SETLK), madvise(RANDOM, WIPEONFORK),
- *            posix_fadvise, fstatfs, /proc/sys/kernel/random/boot_id
- *   macOS    fcntl(F_FULLFSYNC), flock, sysctl(KERN_BOOTTIME)
- *   Windows  CreateFile GetFileInformationByHandle ReadFile WriteFile SetEndOfFile
- *            FlushFileBuffers LockFileEx CreateFileMapping
- *            MapViewOfFile MoveFileEx
+ *   POSIX    open close fstat pread pwrite fsync mmap munmap rename unlink readlink chown
+ *            chmod getrlimit getpid geteuid clock_gettime; flock, except on Linux
+ *   Linux    fcntl(F_OFD_SETLK) fdatasync fallocate madvise mprotect posix_fadvise
+ *            fstatfs process_madvise pwritev2 /proc/sys/kernel/random/boot_id
+ *   macOS    fcntl(F_FULLFSYNC) sysctl(KERN_BOOTTIME)
+ *   Windows  CreateFile CloseHandle GetFileInformationByHandle GetFileType ReadFile
+ *            WriteFile SetEndOfFile FlushFileBuffers LockFileEx CreateFileMapping
+ *            MapViewOfFile MoveFileEx DeleteFile
  *
  * The other sections use a table (ms_os), so that a test can be the disk. Its functions
  * do one thing each and decide nothing: 0, or an errno value, on Windows too. Short reads
  * and writes, interrupts and the meaning of errors are handled once, after the table.
  *
- * What the log relies on, whoever fills the table:
+ * What the log relies on, in any table:
  *
  *   stat         Device and inode name one file under all its names. The writer's line
  *                has both, so no handle trusts the watermark in a copy of a log.
@@ -15955,7 +15958,7 @@ static uint32_t ms__filter_get(const unsigned char *r, uint64_t list)
  * Maps. On POSIX systems a map can be longer than the file, and starts to work as the
  * file grows: one map serves for a long time. A load beyond the end of the file raises
  * SIGBUS, so sections compare with the size first. On Windows a map cannot be longer
- * (exact_maps), and files are mapped in mappings, each as long as the file was then.
+ * (exact_maps): there each growth of the file takes one more map.
  * ================================================================================== */
 
 #define MS__PAGES_EACH 32u /* pages that populate_each reads, at most */
@@ -16347,7 +16350,7 @@ static int ms__os_sync(MS__UNUSED void *ctx, ms_file file)
 #if MS__LINUX
 #define MS__TAKE F_WRLCK
 #define MS__GIVE F_UNLCK
-/* Locks the whole file for the open file. Kernels before 3.15 answer EINVAL: such a lock
+/* Locks the whole file for the open file. Kernels before 3.15 return EINVAL: such a lock
  * is not replaced by one of the old kind, which is lost too easily. */
 static int ms__os_set_lock(ms_file file, int type)
 {
@@ -16401,8 +16404,8 @@ static int ms__os_unmap(MS__UNUSED void *ctx, void *map, size_t size)
 #if MS__LINUX
 #define MS__UNREADABLE 0x5b /* the bytes in place of a bad block: no zeros */
 
-/* Replaces a page of a map that cannot be looked at by a copy that a call reads. Where
- * that fails, by bytes that are not the file's. */
+/* Replaces a page of a map, which raises a signal where it is read, by a copy that a call
+ * reads. Where that fails, by bytes that are not the file's, and counts them in *bad. */
 static int ms__os_page_copy(ms_file file, unsigned char *at, uint64_t offset,
                             uint64_t *bad)
 {
@@ -16417,8 +16420,8 @@ static int ms__os_page_copy(ms_file file, unsigned char *at, uint64_t offset,
 }
 
 /* Linux 5.14 reads the pages at once, and fails where one cannot be read. Then, and with
- * older systems, a byte of each page is read by a call, which tells why. A page after the
- * end of the file stays as it is. A hole in a full tmpfs can be read by a call alone. */
+ * older systems, a byte of each page is read by a call. A page after the end of the file
+ * stays as it is. A hole in a full tmpfs can be read by a call alone. */
 static int ms__os_populate(MS__UNUSED void *ctx, ms_file file, void *at, uint64_t offset,
                            size_t size, uint64_t *bad)
 {
@@ -16549,7 +16552,7 @@ static int ms__os_sync_folder(MS__UNUSED void *ctx, const char *path)
     return code == EINVAL ? 0 : code; /* the file system cannot sync folders */
 }
 
-/* Returns a hash of what the system calls this boot; it is odd, so never 0. */
+/* Returns a hash of the system's name for this boot, odd, so never 0; 0: unknown. */
 static uint64_t ms__os_boot(MS__UNUSED void *ctx)
 {
     static const uint64_t key[2] = {0x6d7367, 0x626f6f74};
@@ -16607,9 +16610,8 @@ MS_API const ms_os *ms_os_default(void)
     return &ms__os_table;
 }
 
-/* ---- After the table: the meaning of an answer. Here an error becomes a code and a
- * text, a short transfer is continued, and a call that a signal interrupted is made
- * again. */
+/* ---- After the table: what a result means. Here an error becomes a code and a text, a
+ * short transfer is continued, and a call that a signal interrupted is made again. */
 
 static MS__RARE ms_result ms__os_fail(ms_error *err, int code, const char *what,
                                       const char *path)
@@ -16701,7 +16703,7 @@ static int ms__os_read_all(const ms_os *os, ms_file file, uint64_t offset,
     return 0;
 }
 
-/* An interrupted sync has failed nothing: unlike another error it may be repeated. */
+/* Syncs the file. Only an interrupted sync may be repeated: no write has failed. */
 static MS__ONCE int ms__os_sync_done(const ms_os *os, ms_file file)
 {
     int code = os->sync(os->ctx, file);
@@ -16711,8 +16713,8 @@ static MS__ONCE int ms__os_sync_done(const ms_os *os, ms_file file)
 
 #define MS__NAME_MOST 255u /* bytes of a name in a folder */
 
-/* Returns how many bytes of a path stay when `more` are added to its name: less than all
- * if the name becomes too long. Never a part of a UTF-8 character. */
+/* Returns how many bytes of a path stay when `more` are added to its name, which begins
+ * at *name: less than all if it becomes too long. Never a part of a UTF-8 character. */
 static size_t ms__path_kept(const char *path, size_t n, size_t more, size_t *name)
 {
     *name = n;
@@ -16786,7 +16788,7 @@ static int ms__path_real(const ms_os *os, const ms_alloc *alloc, const char *pat
     if (to) (void)ms__resize(alloc, to, MS__LINK_SIZE, 0);
     bool wrong = code == ENOMEM || code == ELOOP || code == ENAMETOOLONG;
     *real = p;
-    if (!wrong) return 0; /* opening it tells what else may be wrong */
+    if (!wrong) return 0; /* an opening meets other faults */
     if (p) (void)ms__resize(alloc, p, *size, 0);
     *real = NULL;
     return code;
@@ -16826,8 +16828,8 @@ static bool ms__os_no_allocate(int code)
     return code == EOPNOTSUPP || code == ENOSYS || code == EINVAL;
 }
 
-/* Asks whether bytes that this handle has not allocated may be written: a call beyond the
- * limit of the process raises a signal. */
+/* Allocates bytes that this handle has not allocated, before they are written: a write
+ * beyond the limit of the process raises a signal. Returns an errno value. */
 static int ms__os_may_write(const ms_os *os, ms_file file, uint64_t from, uint64_t size)
 {
     int code = size > 0 ? ms__os_allocated(os, file, from, size) : 0;
@@ -16890,9 +16892,9 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  * the file. So the cost of opening does not depend on the size of the file, and neither
  * does memory.
  *
- * Tail. When a segment is full the writer appends its index and begins a fresh tail. A
- * cursor pins the tail that it opened with by a counter and takes no lock; the handle
- * frees an old tail when no cursor pins it.
+ * Tail. When a segment is full the writer appends its index (the segment is sealed) and
+ * begins a fresh tail. A cursor pins the tail that it opened with by a counter and takes
+ * no lock; the handle frees an old tail when no cursor pins it.
  *
  * Writing. One of two engines stores the bytes. MAP copies to a window of 1 MiB, mapped
  * writable just ahead of the end. Everything else is mapped read-only, so a wild pointer
@@ -16900,18 +16902,17 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  * steps of a quarter of the file, of 64 to 256 KiB. Larger steps make single appends slow
  * (2 ms with 4 MiB, 0.6 ms with 1 MiB) at the same mean. A full disk is found there,
  * before anything is visible. For MAP the writer zeroes the room at once, so the kernel
- * keeps the file in large folios: an append of 711 bytes then takes 130 ns. Populating
- * the map took 720 to 1,090 ns, page faults 840 ns (ext4, Linux 6.18). The superblock is
- * mapped alone, with random-access advice: in a large folio, each sync after a store to
- * it wrote up to 2 MiB.
+ * keeps the file in large folios: an append of 711 bytes takes 130 ns, with a page fault
+ * for each page 840 ns (ext4, Linux 6.18). The superblock is mapped alone, with
+ * random-access advice: in a large folio, a sync after a store to it writes up to 2 MiB.
  *
  * Several writers take turns, see [log-recover]. A writer waits for the lock by trying
  * again, a few times at once, then with pauses: no kernel has a lock with a bounded wait
  * that the death of its owner releases.
  *
  * Reading. A handle checks a record when it first reads it, and sets a bit: a check at
- * each read took a third of the time of a view. Segments have 8 MiB. With 4 MiB an
- * agent's 94 messages of 100,000 were in 18 segments, each of which cost as much as five
+ * each read would take a third of the time of a view. Segments have 8 MiB. With 4 MiB an
+ * agent's 94 messages of 100,000 are in 18 segments, each of which costs as much as five
  * messages. With 16 MiB, opening after a crash enters up to 22,000 messages, at 330 ns
  * each.
  *
@@ -16935,7 +16936,7 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  * ================================================================================== */
 
 #define MS__WINDOW          ((size_t)1 << 20)
-#define MS__SUPPLY          ((size_t)256 << 10)
+#define MS__SUPPLY          ((size_t)256 << 10) /* bytes that one call copies or zeroes */
 #define MS__STAGING_KEPT    ((size_t)2 << 20)
 #define MS__GRAIN           ((uint64_t)64 << 10) /* of maps; what Windows asks for */
 #define MS__ROOM_LEAST      ((uint64_t)64 << 10)
@@ -17008,7 +17009,7 @@ typedef struct ms__log_map {
     uint32_t n_mappings; /* atomic */
     void *tails[MS__PINS];   /* ms__tail: the one that takes records, and older ones that
                                 cursors still read */
-    uint32_t now;            /* the one that takes records is in slot now % MS__PINS;
+    uint32_t now;            /* tails[now % MS__PINS] is the one that takes records;
                                 atomic */
     uint32_t pins[MS__PINS]; /* number of cursors that read each; atomic */
     ms__tail *spare;
@@ -17021,13 +17022,14 @@ typedef struct ms__log_map {
     uint32_t bad_pages;  /* that the disk cannot read; atomic */
     uint32_t one_by_one; /* the system has no call for several pages; atomic */
     uint32_t looks;      /* records read ahead so far, at most MS__LOOKS; atomic */
-    uint32_t seen_line;  /* the epoch in the writer's line before `seen`: after a power
-                            loss the next writer may reach that mark again; atomic */
+    uint32_t seen_line;  /* epoch of the writer's line, loaded before `seen`: after a
+                            power loss a writer may reach that mark again; atomic */
     void *seen;          /* the watermark that a reader has caught up with, as a
                             number; atomic */
     uint64_t marked;     /* the watermark that the opening found, */
     uint32_t found_line; /* and the epoch of the writer's line */
-    bool salvaged;       /* records after it are visible, which a writer may overwrite */
+    bool salvaged;       /* records are shown that are not proven: a writer may overwrite
+                            them */
     unsigned char *staging; /* records not yet copied to the file: WRITE, and batches */
     size_t staging_size;
     uint64_t memory;     /* bytes allocated */
@@ -17036,7 +17038,8 @@ typedef struct ms__log_map {
 /* [log-index] Index records that were read. */
 typedef struct ms__log_index {
     ms__node_table segments, summaries;
-    bool merges;         /* shared: the next SUMMARY is this handle's to make */
+    bool merges;         /* this handle wrote the newest segment index: of shared writers
+                            it makes the next SUMMARY */
     ms__summary_build build;
     uint64_t segment_retry_end; /* no segment index is tried while the end is below */
     uint32_t unlisted;   /* no segment index above has a known offset and an unread
@@ -17078,12 +17081,12 @@ typedef struct ms__log_durable {
     bool together;         /* several threads have waited lately */
     bool poisoned;
     uint32_t waiting;           /* threads that wait for the end of a sync */
-    uint64_t end, seq;          /* all below is on the disk; its last message */
+    uint64_t end, seq;          /* all below is on the disk; number of its last message */
     uint64_t confirmed;         /* this handle has synced a checkpoint of this end; 0:
                                    none */
     uint64_t unproven_end;      /* the file was found to end here, perhaps with damage
                                    below */
-    bool damage;                /* it has met some */
+    bool damage;                /* the opening met some */
     uint64_t rewrite_range_end; /* a sync first writes again the bytes from `end` to
                                    here */
     uint64_t erased;            /* the lowest offset erased since the sync began */
@@ -17091,10 +17094,10 @@ typedef struct ms__log_durable {
     uint64_t zeroed_bytes;      /* after the end, see (FF5) */
 } ms__log_durable;
 
-/* [log-recover] The turn of a shared writer, and what a reader has to be told. */
+/* [log-recover] The turn of a shared writer, and what a reader has to report. */
 typedef struct ms__log_recovery {
     bool holds_lock;     /* shared: this handle has the lock of the file */
-    bool told;           /* a reader's call has returned that the file was replaced */
+    bool told;           /* a reader's call has reported that the file was replaced */
     uint64_t doubt;      /* not 0: a reader has taken in records from here on, after an
                             untrusted watermark, */
     uint64_t doubt_end;  /* to here */
@@ -17214,14 +17217,12 @@ static int ms__super_word(ms__log *log, uint32_t at, uint64_t v)
  * locations took 20 ms and 19 MiB, now 1.2 ms and 0.4 MiB. A walk from record to record
  * reads ahead by these functions. */
 
-#define MS__LOOKS    64u
-#define MS__COLD     30u /* microseconds that reading the superblock takes on a cold
-                            disk */
-#define MS__STEP     ((uint64_t)1 << 20)
-#define MS__WALK     16u
-#define MS__FURTHER  ((uint64_t)2 << 20)
-#define MS__NEAR     ((uint64_t)8 << 10) /* the next record is within this distance: a
-                                            walk */
+#define MS__LOOKS    64u /* records of a handle that are read ahead one by one */
+#define MS__COLD     30u /* microseconds: a disk takes longer to read the superblock */
+#define MS__STEP     ((uint64_t)1 << 20) /* a walk reads ahead once a step, */
+#define MS__WALK     16u                 /* from so many records in a row on, */
+#define MS__FURTHER  ((uint64_t)2 << 20) /* so many bytes */
+#define MS__NEAR     ((uint64_t)8 << 10) /* bytes at most between records of a walk */
 
 static void ms__log_read_ahead(const ms__log *log, uint64_t offset, uint64_t size)
 {
@@ -17230,8 +17231,7 @@ static void ms__log_read_ahead(const ms__log *log, uint64_t offset, uint64_t siz
 }
 
 /* Reads ahead one of the first records that a handle reads, if the superblock was not in
- * memory: a cold disk serves several reads at once. (Reading ahead always made the newest
- * 20 of long ago take 37 us instead of 3 in a warm file.) */
+ * memory: a cold disk serves several reads at once. (In a warm file the call is dear.) */
 static void ms__log_first_look(ms__log *log, uint64_t offset)
 {
     uint32_t n = ms__load32(&log->map.looks);
@@ -17247,8 +17247,7 @@ static void ms__log_first_look(ms__log *log, uint64_t offset)
  * pages that the file had at the opening are populated before a first look, by a call
  * that can fail; what cannot be read becomes damaged bytes. Later pages were written
  * since, and are in memory. A look near the one before populates 64 KiB. The second look
- * into 64 KiB populates the rest of them: all conversations of 200,000 messages one after
- * the other took 15 % longer without that. */
+ * into 64 KiB populates the rest of them. */
 
 #define MS__PAGE       4096u
 #define MS__PAGES_NEAR 16u
@@ -17267,12 +17266,13 @@ static bool ms__page_looked(const ms__log *log, uint64_t page)
            (ms__load32(&log->map.looked[page / 32]) >> (page % 32) & 1) != 0;
 }
 
-/* Returns whether one of the 16 pages around a page was looked at. */
+/* Returns whether a page was looked at of the aligned 16 that a page is in. */
 static bool ms__window_looked(const ms__log *log, uint64_t page)
 {
     return (ms__load32(&log->map.looked[page / 32]) >> (page % 32 & 16) & 0xFFFF) != 0;
 }
 
+/* Populates the pages from `page` to `last` and, by these rules, more. Takes no lock. */
 static MS__NOINLINE void ms__pages_populate(ms__log *log, uint32_t page, uint32_t last)
 {
     uint64_t bad = 0;
@@ -17342,7 +17342,7 @@ static void ms__log_populate(const ms__log *log, uint64_t offset, uint64_t n)
                 last < log->map.n_looked ? last : log->map.n_looked - 1));
 }
 
-/* Returns the address of an offset, of which nothing may be read yet. */
+/* Returns the address of an offset; a page there may not be readable yet. */
 static const unsigned char *ms__log_address(const ms__log *log, uint64_t offset)
 {
     const ms__mapping *m = ms__mapping_of(log, offset);
@@ -17468,7 +17468,7 @@ static MS__ONCE void ms__tail_free(ms__log *log, ms__tail *t)
     (void)ms__log_resize(log, t, sizeof *t, 0);
 }
 
-/* Returns the tail that takes records: the slot of `now`. */
+/* Returns the tail that takes records. */
 static ms__tail *ms__tail_of(const ms__log *log)
 {
     return (ms__tail *)log->map.tails[log->map.now % MS__PINS];
@@ -17489,7 +17489,7 @@ static void ms__tails_sweep(ms__log *log)
     }
 }
 
-/* Finds a slot for one more tail; false: cursors still read that many old ones. */
+/* Finds room for one more tail; false: cursors still read MS__PINS - 1 old ones. */
 static bool ms__tail_slot(ms__log *log, uint32_t *now)
 {
     ms__tails_sweep(log);
@@ -17554,8 +17554,8 @@ static uint32_t ms__cluster_of(const unsigned char *r)
     return r[4] == MS__KIND_MESSAGE ? ms__get32(r + MS__AT_REACH) : 0;
 }
 
-/* Returns whether the record at offset is valid. left: the most bytes it may have. body:
- * checks its body, too. */
+/* Returns whether the header of the record at offset is valid. left: the most bytes it
+ * may have. body: and it is a listed record with a valid body. */
 static bool ms__log_holds(const ms__log *log, const unsigned char *r, uint64_t offset,
                           uint64_t left, bool body)
 {
@@ -17571,9 +17571,7 @@ static bool ms__bit_get(uint32_t *bits, uint32_t i)
 }
 
 /* Notes the first read of a record of a segment. If the last ones were near each other (a
- * walk), reads ahead, upward or downward, once a step. In a log that was written session
- * by session each session begins a walk, and the call of the system took half of the time
- * of its first view. */
+ * walk), reads ahead, upward or downward, once a step. */
 static void ms__segment_walk(const ms__log *log, ms__segment *l, uint64_t offset)
 {
     uint64_t last = l->base + (uint64_t)ms__load32(&l->last) * 8;
@@ -17656,7 +17654,7 @@ static bool ms__places_sound(const ms__log *log, const ms__segment *l)
     return true;
 }
 
-/* Returns whether the place of an entry is valid, and those beside it. */
+/* Returns whether the place of an entry is valid, and those of the entries near it. */
 static bool ms__entry_sound(const ms__log *log, const ms__segment *l, uint32_t entry)
 {
     if (entry >= l->n) return false;
@@ -17665,8 +17663,8 @@ static bool ms__entry_sound(const ms__log *log, const ms__segment *l, uint32_t e
            ms__segment_sound(log, l, l->number_of + first * 4, n * 4);
 }
 
-/* Returns whether the places of a run are valid. A clustered segment may have half a
- * million records, and those of a run stand together. */
+/* Returns whether the places of a run are valid. All are checked, except in a clustered
+ * segment: it may have half a million records, and those of a run stand together. */
 static bool ms__run_sound(const ms__log *log, const ms__segment *l, const ms__run *run)
 {
     uint32_t last = UINT32_MAX;
@@ -17680,8 +17678,7 @@ static bool ms__run_sound(const ms__log *log, const ms__segment *l, const ms__ru
     return true;
 }
 
-/* Returns whether the entry that is number k in the order of numbers can be read, of a
- * clustered segment. */
+/* Returns whether entry k of a clustered segment, by number, can be read. */
 static bool ms__order_sound(const ms__log *log, const ms__segment *l, uint32_t k)
 {
     if (ms__load32(&l->placed)) return true;
@@ -17751,9 +17748,8 @@ static uint32_t ms__log_line(const unsigned char *super)
     return ms__get32((const unsigned char *)&word);
 }
 
-/* Notes that the handle has taken in all records up to the watermark, or cannot trust it
- * until a writer stores its line, perhaps with the same watermark. line: its epoch before
- * the records were read. */
+/* Notes the watermark and the epoch of the writer's line that the handle has handled: it
+ * has taken in the records, or does not trust that watermark. line: loaded before it. */
 static void ms__log_seen(ms__log *log, uint64_t mark, uint32_t line)
 {
     ms__store32(&log->map.seen_line, line);
@@ -17778,24 +17774,24 @@ static void ms__log_found(ms__log *log, uint64_t mark, uint32_t line, bool salva
  *
  *   - A segment index holds the posting lists of one segment: for each list its number (a
  *     hash) and the records that are in it. It is written at once when a segment is full.
- *   - A summary stands above 32 segments. Its Bloom filters answer which of the 32 may
- *     have a list. It is written in portions after appends, so that no append stalls.
- *     Filters need no merge, and a lookup touches one place in memory. For 32 segments of
- *     65,536 messages with a key each they take 4 MB; lists of segments took 25 MB.
+ *   - A summary covers 32 segments. Its Bloom filters show which of the 32 may have a
+ *     list. It is written in portions after appends, so that no append stalls. Filters
+ *     need no merge, and a lookup reads one place in memory. For 32 segments of 65,536
+ *     messages with a key each they take 4 MB; lists of segments would take 25 MB.
  *
  * A lookup of a posting list goes from segment to segment (ms__segment_has): the filter
  * of a group of 32 excludes most, the segment index confirms. Both are read when they are
  * first needed, and known by a pointer afterwards (ms__entry_node). A segment index is
  * checked block by block, each block when it is first read: a lookup of an absent list
- * reads two. With checks of whole records the newest 20 of 1,000,000 locations took a
- * fresh handle 4 to 16 ms; now they take 0.5 ms.
+ * reads two. So the newest 20 of 1,000,000 locations take a fresh handle 0.5 ms, and 4 to
+ * 16 ms with checks of whole records.
  *
- * Clustered segments. The messages of one conversation among 1,000 lie on a page each,
- * and to read them in a new process took a page fault each: 7.5 us a message. So a
- * rewrite sorts by location and view, in segments of up to 256 MiB: 0.5 us, and 40 ns
- * instead of 150 when it is read again (1,000,000 messages of 640 bytes, each location
- * read by a process of its own; `make bench BENCH='--only R8,R9'` has such a measure).
- * Sorted by location alone a view of half of its messages took 1.7 times as long.
+ * Clustered segments. Appended, the messages of one conversation among 1,000 lie on a
+ * page each, and a new process takes a page fault for each: 7.5 us a message. A rewrite
+ * sorts by location and view, in segments of up to 256 MiB: 0.5 us, and 40 ns instead of
+ * 150 when it is read again (1,000,000 messages of 640 bytes, each location read by a
+ * process of its own; `make bench BENCH='--only R8,R9'` has such a measure). Sorted by
+ * location alone a view of half of its messages takes 1.7 times as long.
  *
  *   - Entries are numbered in the order in which the records stand. So all that a view
  *     reads of the index stands together, too, and one block or two are checked of the
@@ -17804,8 +17800,7 @@ static void ms__log_found(ms__log *log, uint64_t mark, uint32_t line, bool salva
  *     segment is derived and lacks what is damaged: open cursors, followers and forks
  *     hold places. So a place is the number itself (`number_of`); logs with numbers of
  *     over 32 bits are not clustered. `order` has the entries in the order of numbers:
- *     queries over everything, bounds, and one number read it. With the rank of a record
- *     as its place, two damaged bits moved a follower to another message.
+ *     queries over everything, bounds, and lookups of one number read it.
  *   - The entries of a posting list are in the order of numbers. They rise, except in the
  *     lists that have the records of several views (a timeline, an agent's rest).
  *   - A tail does not take records in another order. A walk that fills the tail from a
@@ -17818,9 +17813,9 @@ static void ms__log_found(ms__log *log, uint64_t mark, uint32_t line, bool salva
  *     list has what is damaged there: each query that reads the segment reports it. In a
  *     clustered one that holds for all queries of its location, whatever numbers they ask
  *     for: what is damaged may have had any number of the segment.
- *   - The place of a segment index is in its summary and in each of the next 32 segment
- *     indexes. The place of a summary is in each later one and in the newest segment
- *     index. So a damaged record hides the place of no other.
+ *   - The offset of a segment index is in its summary and in each of the next 32 segment
+ *     indexes. That of a summary is in each later one and in the newest segment index. So
+ *     a damaged record hides no other.
  *
  * The walk from record to record (ms__record_walk) serves opening, following, verifying
  * and deriving alike. It stops at the first invalid byte, or steps over it as damage:
@@ -17967,8 +17962,8 @@ static bool ms__entry_less(const void *a, const void *b)
 typedef struct ms__segment_work {
     ms__row *rows, *sorted;
     bool clustered;
-    ms__keyed *keyed; /* clustered: of the records, twice; */
-    uint32_t *rank;   /* then how many of them have a smaller number */
+    ms__keyed *keyed; /* clustered: number and entry of each record, with room to sort; */
+    uint32_t *rank;   /* in that room: how many records have a smaller number, by entry */
     uint32_t *begin, *entries;
     uint32_t *units, *number; /* of the records: see ms__records_number */
     size_t size;
@@ -18068,8 +18063,8 @@ static void ms__holes_put(const ms__tail *t, unsigned char *p)
     }
 }
 
-/* Fills the arrays of a clustered segment, in which records stand in any order. There are
- * no changes in one that this library made; one has the number of the message before. */
+/* Fills the arrays `order` and `number_of` of a clustered segment. This library makes
+ * none with changes; a change would have the number of the message before. */
 static void ms__order_fill(const ms__log *log, ms__segment_work *w,
                            const ms__segment *l)
 {
@@ -18165,10 +18160,9 @@ static void ms__list_encode(const ms__node_table *table, uint32_t first, uint32_
         ms__put64(p, ms__node_entry(table, i)->offset);
 }
 
-/* Makes the segment index of a tail in allocated memory, without the record's two checks.
- * It is to be stored at the end of the log. state: at its end; NULL: zeros, and no
- * directory. Returns NULL without memory, or if it would be too large for a record (then
- * *size is not 0). */
+/* Makes the segment index of a tail, to be stored at log->end, without the record's two
+ * checks. state: at its end; NULL: zeros, and no directory. The caller frees the result,
+ * *size bytes with padding. NULL: no memory, or too large for a record (*size is 0). */
 static unsigned char *ms__segment_make(ms__log *log, const ms__tail *t, bool clustered,
                                        const ms__state *state, uint32_t *size)
 {
@@ -18212,9 +18206,9 @@ static unsigned char *ms__segment_make(ms__log *log, const ms__tail *t, bool clu
     return r;
 }
 
-/* ---- What was read, by number. */
+/* ---- Index records in memory, by number. */
 
-/* Makes room for number i. */
+/* Makes room for number i. False: no memory. */
 static MS__ONCE bool ms__nodes_reserve(ms__log *log, ms__node_table *table, uint32_t i)
 {
     ms_alloc counted = ms__log_alloc(log);
@@ -18316,7 +18310,7 @@ static bool ms__segment_at(const ms__log *log, uint64_t offset, uint64_t limit,
     return ms__get32(l->numbers - 4) == ms__segment_front(&log->id, offset, l);
 }
 
-/* Decodes segment index i if its place is known and it is valid. */
+/* Decodes segment index i if its offset is known and it is valid. */
 static bool ms__segment_known(const ms__log *log, uint32_t i, ms__segment *l)
 {
     const ms__entry_node *e = ms__node_entry(&log->index.segments, i);
@@ -18335,7 +18329,7 @@ typedef struct ms__record_walk {
     uint32_t cluster;  /* of the last message, see ms__cluster_of; */
     uint64_t floor;    /* the largest number before its segment */
     bool quiet;       /* damage is not reported */
-    uint64_t damaged, damaged_bytes, index_damaged;
+    uint64_t damaged, damaged_bytes, index_damaged; /* ranges; INDEX records */
     uint32_t n_holes; /* damaged ranges since the caller set it to 0 */
     ms__hole holes[MS__HOLES];
     uint64_t spent;          /* bytes of bodies that a search has checked */
@@ -18560,9 +18554,7 @@ static bool ms__sector_is_zero(const ms__log *log, uint64_t from, uint64_t upto,
 
 /* Decides by (FF4) about the invalid bytes at s->at, above the durable end: returns
  * whether they are damage, and moves `trusted` to the valid record after them. What no
- * valid record follows is dead either way, since the log ends after a COMMIT. A power
- * loss leaves each sector as it was at some time, and room is zeros before it is used. So
- * where it tore a record, some sector has only zeros from there on. */
+ * valid record follows is dead either way, since the log ends after a COMMIT. */
 static bool ms__record_walk_damaged(ms__record_walk *s)
 {
     const unsigned char *r = ms__log_at(s->log, s->at);
@@ -18578,7 +18570,7 @@ static bool ms__record_walk_damaged(ms__record_walk *s)
     return true;
 }
 
-/* Returns whether a record of any number begins in [from, upto) that is valid else. */
+/* Returns whether a record begins in [from, upto) that is valid, but for its number. */
 static bool ms__holds_record(ms__log *log, uint64_t from, uint64_t upto)
 {
     ms__record_walk s;
@@ -18655,15 +18647,14 @@ static MS__NOINLINE ms__segment *ms__segment_derive(ms__log *log, uint32_t segme
     return seg;
 }
 
-/* Returns how many damaged ranges of a segment each of its lists may have lost a message
- * to: those that were known when its index was made. What was damaged later is in its
- * list. */
+/* Returns how many damaged ranges of a segment its lists may lack records of: those known
+ * when its index was made. Lists have the records that were damaged later. */
 static uint32_t ms__segment_lost(const ms__segment *l)
 {
     return l->damaged_ranges;
 }
 
-/* ---- The places of index records. */
+/* ---- The offsets of index records. */
 
 /* Enters n offsets of index records, of numbers from `first` on. A known offset stays. */
 static void ms__offsets_enter(ms__log *log, ms__node_table *table, const unsigned char *p,
@@ -18693,8 +18684,8 @@ static void ms__listed_offsets_enter(ms__log *log, uint32_t i)
     if (e->offset == 0) e->offset = l.state.summary;
 }
 
-/* Looks for the place of segment index i in later ones, the nearest first. Each is read
- * once (e->listed), and places that no record has are looked for once (unlisted). */
+/* Looks for the offset of segment index i in later ones, the nearest first. Each is read
+ * once (e->listed), and an offset that none has is looked for once (unlisted). */
 static void ms__segment_seek(ms__log *log, uint32_t i)
 {
     const ms__node_table *t = &log->index.segments;
@@ -18708,9 +18699,9 @@ static void ms__segment_seek(ms__log *log, uint32_t i)
     if (!ms__node_entry(t, i)->offset) log->index.unlisted = i;
 }
 
-/* Returns where segment i ends if the place of its index is not known: where the next
- * segment with a place begins, or at its index if that cannot be read. The segments
- * between have no records then. */
+/* Returns where segment i ends if the offset of its index is not known: where the next
+ * segment whose index has one begins, or at that index if it cannot be read. The segments
+ * between then have no records. */
 static uint64_t ms__segment_end(ms__log *log, uint32_t i, uint64_t from)
 {
     ms__segment l;
@@ -18727,7 +18718,7 @@ static uint64_t ms__segment_end(ms__log *log, uint32_t i, uint64_t from)
 }
 
 /* Reads summary i. One that cannot be read becomes a node without filters. Then the
- * newest segment index of its group has the place of the summary before it. NULL: no
+ * newest segment index of its group has the offset of the summary before it. NULL: no
  * memory. */
 static ms__summary *ms__summary_load(ms__log *log, uint32_t i)
 {
@@ -18739,7 +18730,7 @@ static ms__summary *ms__summary_load(ms__log *log, uint32_t i)
     if (!r || !ms__summary_decode(&s, r, e->offset) || s.number != i) {
         memset(&s, 0, sizeof s);
         ms__log_event(log, MS_LOG_INDEX_DAMAGE, e->offset, 0, 0, 0, 0);
-        uint32_t newest = i * MS__FAN + MS__FAN - 1; /* it has the place before this */
+        uint32_t newest = i * MS__FAN + MS__FAN - 1; /* it has that offset */
         ms__segment_seek(log, newest);
         ms__listed_offsets_enter(log, newest);
     }
@@ -18753,7 +18744,7 @@ static ms__summary *ms__summary_load(ms__log *log, uint32_t i)
     return node;
 }
 
-/* Returns summary i. Its place is known, or comes from a later one. NULL: no memory. */
+/* Returns summary i. Its offset is known, or comes from a later one. NULL: no memory. */
 static ms__summary *ms__summary_get(ms__log *log, uint32_t i)
 {
     const ms__node_table *t = &log->index.summaries;
@@ -18764,7 +18755,7 @@ static ms__summary *ms__summary_get(ms__log *log, uint32_t i)
     return ms__summary_load(log, i);
 }
 
-/* Finds the place of segment index i, if any record has it. False: no memory. */
+/* Finds the offset of segment index i, if any record has it. False: no memory. */
 static bool ms__segment_find_place(ms__log *log, uint32_t i)
 {
     uint32_t g = i / MS__FAN;
@@ -18774,8 +18765,8 @@ static bool ms__segment_find_place(ms__log *log, uint32_t i)
     return true;
 }
 
-/* Reads segment index i if its place is known and it is valid, else returns NULL. *room
- * becomes false without memory. */
+/* Reads segment index i if its offset is known and it is valid, else returns NULL. *room:
+ * false without memory. */
 static MS__NOINLINE ms__segment *ms__segment_read(ms__log *log, uint32_t i, bool *room)
 {
     ms__segment l;
@@ -18895,16 +18886,16 @@ static bool ms__times_miss(const ms_query *q, int64_t first, int64_t last)
 
 #define MS__NO_SEGMENT UINT32_MAX
 
-/* The answer of a filter for the 32 segments of a group. */
-typedef struct ms__asked {
-    uint32_t number; /* MS__NO_SEGMENT: no filter was asked yet */
+/* The result of a filter for the 32 segments of a group. */
+typedef struct ms__group_mask {
+    uint32_t number; /* of the group; MS__NO_SEGMENT: no filter was read yet */
     uint32_t mask;
-} ms__asked;
+} ms__group_mask;
 
 /* Returns whether segment i has a posting list, or may have lost it, and finds it. The
- * filter of the group, which is asked once for all its segments, excludes most. */
-static bool ms__segment_has(ms__log *log, ms__asked *group, uint64_t list, uint32_t i,
-                            bool locked, ms__run *run, ms_result *result)
+ * filter of the group, which is read once for all its segments, excludes most. */
+static bool ms__segment_has(ms__log *log, ms__group_mask *group, uint64_t list,
+                            uint32_t i, bool locked, ms__run *run, ms_result *result)
 {
     if (i / MS__FAN != group->number) {
         group->number = i / MS__FAN;
@@ -18923,7 +18914,7 @@ static bool ms__segment_has(ms__log *log, ms__asked *group, uint64_t list, uint3
 static uint32_t ms__segment_after(ms__log *log, uint64_t list, uint32_t i, uint32_t n,
                                   bool locked, ms__run *run, ms_result *result)
 {
-    ms__asked group = {MS__NO_SEGMENT, 0};
+    ms__group_mask group = {MS__NO_SEGMENT, 0};
     for (; i < n && *result == MS_OK; i++)
         if (ms__segment_has(log, &group, list, i, locked, run, result)) return i;
     return MS__NO_SEGMENT;
@@ -18934,7 +18925,7 @@ static uint32_t ms__segment_after(ms__log *log, uint64_t list, uint32_t i, uint3
 static uint32_t ms__segment_before(ms__log *log, uint64_t list, uint32_t n, bool locked,
                                    ms__run *run, ms_result *result)
 {
-    ms__asked group = {MS__NO_SEGMENT, 0};
+    ms__group_mask group = {MS__NO_SEGMENT, 0};
     for (; n > 0 && *result == MS_OK; n--)
         if (ms__segment_has(log, &group, list, n - 1, locked, run, result)) return n - 1;
     return MS__NO_SEGMENT;
@@ -18985,14 +18976,12 @@ static bool ms__index_begin(ms__log *log, const ms__segment *l)
 }
 
 /* ==== [log-find] messages of sealed segments; edits of a log ===========================
- * Answers for [core] from a log's sealed segments. A message is found by its number with
- * two binary searches: over the segment indexes, of which that reads the first page, and
+ * Functions of [core]'s table for a log's sealed segments. A message is found by its
+ * number with two binary searches: over the segment indexes (the first page of each), and
  * over the records of one (of a clustered one, over the numbers in its index). A key is
  * looked up in the segments that may have its posting list.
  *
- * Edits of a location are read when they are first asked for, once a handle, and kept. A
- * bit of 65,536, by the location's hash, shows that it may have any; the segment index
- * has the bits that are set.
+ * "Edits" in [log-map] has when those of a location are read.
  * ================================================================================== */
 
 /* ---- Messages by number. */
@@ -19033,8 +19022,8 @@ static uint32_t ms__segment_nth(const ms__segment *l, uint32_t k)
     return ms__segment_entry(l, i);
 }
 
-/* Returns record i of a segment, a message; *broken: its body is damaged, but not its
- * header, which has its number. NULL: that is damaged, too. */
+/* Returns record i of a segment, a message. *broken: not all of it is valid; its header,
+ * which has its number, is. NULL: that is damaged, too. */
 static const unsigned char *ms__segment_numbered(const ms__log *log, const ms__segment *l,
                                                  uint32_t i, bool *broken)
 {
@@ -19141,7 +19130,7 @@ static uint64_t ms__segment_past(ms__log *log, uint32_t s, uint64_t seq, bool lo
         if (!l) break;
         if (ms__segment_may_have(l, seq)) *damaged = true;
         if (lost) past = ms__segment_from_nth(l, s, ms__segment_messages(l));
-        if (last) break; /* one without messages says nothing of those before it */
+        if (last) break; /* one without messages does not bound those before it */
     }
     return past;
 }
@@ -19299,7 +19288,7 @@ static bool ms__bloom_set_all(ms__log *log, const ms__segment *l)
     return true;
 }
 
-/* Returns the edits of a location if they were read before, else NULL. */
+/* Returns the edits of a location if they were read, else NULL. Needs no lock. */
 static ms__edits *ms__edits_known(const ms__log *log, ms_str location)
 {
     ms__tail_names *edits = (ms__tail_names *)(uintptr_t)&log->edits.names;
@@ -19426,8 +19415,7 @@ static MS__NOINLINE bool ms__apply_change(ms__log *log, const unsigned char *r,
  * One sync serves many threads. The disk works outside the append lock. A thread that
  * arrives meanwhile waits until that sync ends, and the next sync covers all of them. If
  * several threads waited lately, a thread lets the others append before its sync begins
- * (ms__log_gather): of 8 threads 7.7 then share a sync. With a queue at a lock each
- * append had a sync of its own.
+ * (ms__log_gather): of 8 threads 7.7 then share a sync.
  *
  * The durable part must be provable after a power loss, when the watermark is not
  * trusted. Recovery then ends at the first invalid byte, unless there is proof that the
@@ -19444,25 +19432,25 @@ static MS__NOINLINE bool ms__apply_change(ms__log *log, const unsigned char *r,
  * bytes above the durable end are written once more before a later sync counts
  * (ms__log_rewrite_range). Two handles have to do that:
  *   - One that opened the file in the boot of its last writer, before its first sync, if
- *     that writer may have been killed in a sync, before it noticed whether it failed. Of
- *     an exclusive writer SYNCING in the superblock tells that. The syncs of shared ones
- *     run side by side, where a word cannot tell: there each killed writer counts. A
- *     writer that closed the log has left nothing above the durable end. After a restart
- *     nothing needs it: what a read returns then came from the disk.
+ *     that writer may have been killed in a sync, before it noticed whether it failed.
+ *     SYNCING in the superblock shows that of an exclusive writer. The syncs of shared
+ *     ones run at the same time, and one word cannot show them: there each killed writer
+ *     counts. A writer that closed the log has left nothing above the durable end. After
+ *     a restart nothing is in doubt: what a read returns then came from the disk.
  *   - One that was open when another process noticed the failure. The superblock shows
  *     that (MS__AT_UNCONFIRMED), until a writer has settled the file before its next
  *     append (ms__log_settle).
- * A handle that never syncs writes nothing again: a kill of its process costs the next
- * one nothing. Nor does a sync after a kill that came between two syncs: a million
- * messages of 700 bytes took 370 ms to write again. An error that the system met by
- * itself, and told nobody, it tells at the next sync of any handle (Linux, from 4.16).
+ * A handle that never syncs writes nothing again, and neither does one after an exclusive
+ * writer that was killed between two syncs: a million messages of 700 bytes would take
+ * 370 ms. Linux (from 4.16) reports an error of its own writing back at the next sync of
+ * any handle, unless a sync has reported it before.
  *
  * (LS1) durable.end moves up in ms__durable_move alone, after a sync that began when
  *      `end` was at least there. It moves down where bytes are erased.
  * (LS2) The poisoned state is set in ms__log_refuse alone and never left.
  * (LS3) One sync of a handle works at a time, since Linux reports a failed write to only
  *      one of two. A first append, which may sync, waits for one that works
- *      (ms__append_begin); ms__writer_prepare is refused beside one.
+ *      (ms__append_begin); ms__writer_prepare is refused while one works.
  * ================================================================================== */
 
 static MS__ONCE ms_result ms__log_may_write(const ms__log *log, ms_error *err)
@@ -19492,7 +19480,7 @@ static bool ms__log_in_place(const ms__log *log)
 {
     ms_os_stat st;
     int code = ms__os_look(log->os, log->file.path, &st);
-    return code == 0 ? ms__log_is(log, &st) : code != ENOENT; /* others prove nothing */
+    return code == 0 ? ms__log_is(log, &st) : code != ENOENT; /* others: unknown */
 }
 
 /* Refuses records from the moment a compaction copies this log to replace it: the copy
@@ -19542,7 +19530,7 @@ static ms_result ms__log_lock(ms__log *log, ms_error *err)
 /* ---- The durable end. */
 
 /* Sets the durable end of a file that was just read: that of the newest checkpoint, or
- * `proven`, which the flag of a record showed. unsure: a sync of the last writer may have
+ * `proven`, which a record with SYNCED showed. unsure: a sync of the last writer may have
  * failed since the machine started. */
 static void ms__durable_begin(ms__log *log, const ms__checkpoint *checkpoint,
                               uint64_t proven, bool unsure)
@@ -19599,8 +19587,8 @@ static bool ms__sync_due(const ms__log *log)
 #define MS__BOOT_UNKNOWN 1 /* in place of a boot number */
 
 /* Returns whether a sync failed, or zeroing is unfinished, perhaps in this boot. Then the
- * content of the disk above the durable end is unknown. The number of the boot does not
- * tell: containers on one machine see different ones. */
+ * content of the disk above the durable end is unknown. The stored boot number is not
+ * compared: containers on one machine see different ones. */
 static bool ms__log_unconfirmed(const ms__log *log)
 {
     return ms__get64(log->map.super + MS__AT_UNCONFIRMED) != 0;
@@ -19615,9 +19603,9 @@ static bool ms__may_be_of_boot(const ms__log *log)
     return !known || w.boot == 0 || w.boot == log->file.boot;
 }
 
-/* Returns whether a sync of the last writer may have failed since the machine started,
- * and nobody knows: it was killed in one, or it was a shared one, or it had found the
- * file so. An exclusive one sets BUSY to 2^64 - 1. */
+/* Returns whether a sync of the last writer may have failed unnoticed since the machine
+ * started: the writer was killed in it, or was a shared one, or had found the file so. An
+ * exclusive one sets BUSY to 2^64 - 1. */
 static bool ms__sync_unknown(const ms__log *log)
 {
     const unsigned char *h = log->map.super;
@@ -19686,7 +19674,8 @@ static ms_result ms__checkpoint_store(ms__log *log, uint64_t end, uint64_t seq, 
     return must ? ms__log_poison(log, failed, "writing a checkpoint of", err) : MS_E_IO;
 }
 
-static unsigned char ms__zeros[MS__SUPPLY];
+static unsigned char ms__zeros[MS__SUPPLY]; /* never written; not const: no bytes in the
+                                               program's file */
 
 static MS__ONCE int ms__log_zero(const ms__log *log, uint64_t from, uint64_t upto)
 {
@@ -19719,7 +19708,8 @@ static ms_result ms__log_copy_bytes(ms__log *log, ms_file to, uint64_t from,
     return MS_OK;
 }
 
-/* Keeps the dead bytes [log->end, dead) in the file PATH.torn, see ms_log_desc. */
+/* Copies the superblock and the dead bytes [log->end, dead) to the file PATH.torn, each
+ * to the same offset, and syncs it; see keep_torn of ms_log_desc. */
 static MS__NOINLINE ms_result ms__torn_keep(ms__log *log, uint64_t dead, ms_error *err)
 {
     const ms_os *os = log->os;
@@ -19748,9 +19738,9 @@ static bool ms__log_owes(const ms__log *log)
     return log->durable.end < log->durable.rewrite_range_end;
 }
 
-/* Syncs the file. apart: the disk works without the handle's lock, so that other threads
- * append meanwhile. SYNCING shows the next writer that this one was killed here; where it
- * cannot be stored, the sync is still worth more than none. */
+/* Syncs the file; returns an errno value. apart: gives back the handle's lock meanwhile,
+ * so that other threads append. SYNCING shows the next writer that this one was killed
+ * here; where it cannot be stored, the sync is still worth more than none. */
 static int ms__log_disk(ms__log *log, bool apart)
 {
     bool alone = !log->opts.shared && log->map.super;
@@ -19836,8 +19826,8 @@ static ms_result ms__log_sync_now(ms__log *log, bool apart, bool confirm, ms_err
     return code;
 }
 
-/* Makes zeros durable that were written to [from, upto), and nothing else. EOPNOTSUPP: it
- * cannot, or a sync of the file is not dearer. */
+/* Makes zeros durable that were written to [from, upto), and nothing else. EOPNOTSUPP:
+ * not possible, or a sync of the file costs no more. */
 static int ms__zeros_synced(const ms__log *log, uint64_t from, uint64_t upto)
 {
     int failed = upto - from > 4 * MS__SUPPLY ? EOPNOTSUPP : 0;
@@ -19849,10 +19839,9 @@ static int ms__zeros_synced(const ms__log *log, uint64_t from, uint64_t upto)
     return failed;
 }
 
-/* Zeroes the dead bytes [log->end, dead) and makes that durable, see (FF5). The visible
- * bytes before them need not be: they may be many. Where a sync may have failed the file
- * is synced. The caller holds both locks; nothing visible changes, and the durable end
- * stays. */
+/* Zeroes the dead bytes [log->end, dead) and makes the zeros durable, see (FF5); not the
+ * visible bytes before them, which may be many, unless a sync may have failed. The caller
+ * holds both locks; nothing visible changes, and the durable end stays. */
 static MS__NOINLINE MS__RARE ms_result ms__log_settle(ms__log *log, uint64_t dead,
                                                       ms_error *err)
 {
@@ -19909,10 +19898,10 @@ static ms_result ms__log_sync_bytes(ms__log *log, bool *unsure, ms_error *err)
 
 /* ---- Syncing, for all threads that wait. */
 
-/* Waits while more threads append, for at most so many pauses. The threads that the last
- * sync woke append again in a moment: one later sync for all of them is better than one
- * now for the first. */
-#define MS__GATHER 16
+#define MS__GATHER 16 /* pauses at most */
+
+/* Waits while more threads append. The threads that the last sync woke append again in a
+ * moment: one later sync for all of them is better than one now for the first. */
 
 static void ms__log_gather(ms__log *log)
 {
@@ -19972,10 +19961,10 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
  * watermark is of. Dead bytes are stored after the end, and no reader sees them; none is
  * at log->append.stop or after it.
  *
- * Who may write. One handle at a time, with the lock of the file: an exclusive writer
- * holds it while it is open, a shared one for its turn. Of that handle one thread at a
- * time, with the handle's lock. Only ms__overwrite stores bytes below the end; see
- * "Redaction" in [file-format].
+ * One handle writes at a time, with the lock of the file: an exclusive writer holds it
+ * while it is open, a shared one for its turn. Of that handle one thread at a time, with
+ * the handle's lock. Only ms__overwrite stores bytes below the end; see "Redaction" in
+ * [file-format], "Erasing" in [record].
  *
  * A writer's handle is in one of three states, by what is after log->end:
  *
@@ -20028,23 +20017,23 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
  * disk: (LM9) of [log-map]. The line that makes readers trust a watermark is stored after
  * that watermark.
  *
- *    1 MS_E_BUSY beside a sync of another thread: (LS3) of [log-sync]. Appends do not
- *      meet it: ms__append_begin has waited. Housekeeping may, and tries again later.
+ *    1 MS_E_BUSY while another thread syncs: (LS3) of [log-sync]. Appends do not meet
+ *      that: ms__append_begin has waited. Housekeeping may, and tries again later.
  *    2 Bounds the dead bytes by the size of the file, and allocates up to there: on tmpfs
  *      even reading a hole through a map needs space.
  *    3 Measures the dead bytes, up to the last byte that is not zero. With UNCONFIRMED
  *      all room up to `stop` counts: zeros in memory need not be zeros on the disk.
- *    4 Zeroes them, and waits until the zeros are on the disk (ms__log_settle). A write
- *      that is synced by itself took 0.5 ms beside 720 MB of unsynced messages, a sync of
- *      the file 209 ms. UNCONFIRMED is set meanwhile, so that another writer does this
- *      again if this one is killed.
+ *    4 Zeroes them, and waits until the zeros are on the disk (ms__log_settle): 0.5 ms
+ *      with a write that is synced by itself, 209 ms with a sync of a file that has 720
+ *      MB of unsynced messages. UNCONFIRMED is set meanwhile, so that another writer does
+ *      this again if this one is killed.
  *    5 In a sync mode, syncs the visible bytes that are not proven durable: the next
  *      record then carries SYNCED. (That proves to a later walk that all before it was on
  *      the disk.)
  *      In every mode it does so if the writer before saw another boot number. After a
  *      restart that costs little, since no page is dirty.
- *      And in every mode if the handle has found damage: after a restart SYNCED tells it
- *      from a torn append.
+ *      And in every mode if the handle has found damage: after a restart SYNCED proves
+ *      that it is no torn append.
  *    6 Makes room for a LOST record, so that step 12 finds no full disk.
  *    7 MAP: writes by calls the two blocks that it later stores to through maps.
  *    8 Stores BUSY. An exclusive writer stores 2^64 - 1: if it is killed, a shared writer
@@ -20076,7 +20065,7 @@ static ms_result ms__log_sync_to(ms__log *log, uint64_t goal, bool confirm, ms_e
  * FILTERs whose SUMMARY is missing, and the next handle appends new ones.
  * ================================================================================== */
 
-#define MS__HOLES_MOST ((uint64_t)8 << 20) /* that are filled */
+#define MS__HOLES_MOST ((uint64_t)8 << 20) /* bytes of a sparse file that are allocated */
 
 /* Sets BUSY: shows other writers how far this writer may store bytes. */
 static ms_result ms__log_busy_to(ms__log *log, uint64_t upto, ms_error *err)
@@ -20093,10 +20082,9 @@ static ms_result ms__log_busy_to(ms__log *log, uint64_t upto, ms_error *err)
  * written by calls, which report a full disk themselves. MAP: writes zeros there, since a
  * store into a page without disk blocks may raise SIGBUS. Nothing visible changes.
  *
- * Linux 6.18 keeps what one call writes in one piece of its cache, and maps a piece at a
- * time. With steps of 2 MiB for 256 KiB, one conversation of 1,000,000 messages took a
- * new process 1.5 us a message, not 3.8. But an append took 8.9 us, not 1.8: the first
- * store into a page costs as much as its piece is large. */
+ * Linux 6.18 caches what one call writes as one large page, and the first store into it
+ * costs by its size. With steps of 2 MiB, not 256 KiB, an append would take 8.9 us, not
+ * 1.8, and a message of one conversation of 1,000,000 a new process 1.5 us, not 3.8. */
 static ms_result ms__log_allocate(ms__log *log, uint64_t upto, ms_error *err)
 {
     if (upto <= log->append.allocated) return MS_OK;
@@ -20248,8 +20236,8 @@ static bool ms__last_clustered(const ms__log *log)
     return l && l->own && l->clustered;
 }
 
-/* A LOST record after such a segment belongs to that, which may lack any of its numbers:
- * the tail begins after the record. */
+/* Takes in a LOST record, of [offset, end). After such a segment it belongs to that, and
+ * may have had any of its numbers: the tail begins after the record. */
 static void ms__lost_entered(const ms__log *log, uint64_t offset, uint64_t end)
 {
     ms__tail *t = ms__tail_of(log);
@@ -20274,9 +20262,9 @@ static MS__NOINLINE MS__RARE ms_result ms__lost_write(ms__log *log, ms_error *er
     return MS_OK;
 }
 
-/* Writes two blocks that MAP later stores to through maps. A copy of a file may share its
- * blocks with the original until they are written; a call, other than a store, can report
- * a full disk. */
+/* MAP: writes what they have to the two blocks that it next stores to through maps. A
+ * copy of a file may share its blocks with the original until they are written; a call
+ * can report a full disk, a store cannot. */
 static MS__RARE int ms__blocks_own(ms__log *log)
 {
     unsigned char mark[8];
@@ -20290,8 +20278,8 @@ static MS__RARE int ms__blocks_own(ms__log *log)
 }
 
 /* Allocates the page of the superblock, and the holes of a sparse copy, before anything
- * is stored through a map: in a hole that may raise SIGBUS. On tmpfs a look through a map
- * may, too. A file with larger holes, by accident, is written by calls. */
+ * is stored through a map: in a hole that may raise SIGBUS. On tmpfs a load from a map
+ * may, too. A file with more holes than MS__HOLES_MOST is written by calls. */
 static MS__RARE ms_result ms__holes_fill(ms__log *log, ms_error *err)
 {
     uint64_t size = MS__SUPER_SIZE, holes = log->file.stat.holes;
@@ -20305,7 +20293,7 @@ static MS__RARE ms_result ms__holes_fill(ms__log *log, ms_error *err)
 }
 
 /* Allocates the bytes after the end, which the handle reads through a map and stores to:
- * the system may not tell of a small hole. */
+ * `holes` of a stat may leave out a small one. */
 static MS__RARE ms_result ms__room_fill(ms__log *log, ms_error *err)
 {
     uint64_t from = log->end & ~(uint64_t)4095;
@@ -20313,7 +20301,7 @@ static MS__RARE ms_result ms__room_fill(ms__log *log, ms_error *err)
         return MS_OK;
     int failed = ms__os_allocated(log->os, log->file.handle, from,
                                   log->append.stop - from);
-    if (failed == EFBIG) log->append.allocated = log->end; /* each append looks again */
+    if (failed == EFBIG) log->append.allocated = log->end; /* each append tries again */
     if (failed != ENOSPC && failed != MS__EDQUOT) return MS_OK;
     return ms__os_fail(err, failed, "allocating room in", log->file.path);
 }
@@ -20504,7 +20492,7 @@ static MS__NOINLINE ms_result ms__summary_build_filter(ms__log *log, ms__summary
             if (ms__filter_of(list, b->sum.bits) != b->filters) break;
             ms__filter_put(r, list, c);
         }
-        /* Each query reports lost records that were in unknown lists. */
+        /* its lost records may have been in any list: each word gets its bit */
         for (unsigned word = 0; ms__segment_lost(l) > 0 && word < 256; word++)
             ms__probe_set(ms__probe(r, word, 0), c);
     }
@@ -20546,8 +20534,8 @@ static ms_result ms__summary_build_step(ms__log *log, bool *more, ms_error *err)
     uint32_t g = log->index.summaries.n;
     *more = false;
     if (!log->append.wrote || (log->opts.shared && !log->index.merges)) return MS_OK;
-    if (b->segments > 0 && b->sum.number != g) ms__summary_build_end(log); /* another made
-                                                                              it */
+    if (b->segments > 0 && b->sum.number != g) ms__summary_build_end(log); /* another
+                                                                              did it */
     if (log->index.segments.n / MS__FAN <= g) return MS_OK;
     MS__TRY(ms__writer_prepare(log, err)); /* again, if a watermark could not be
                                               written */
@@ -20577,7 +20565,7 @@ static void ms__log_housekeep(ms__log *log)
 /* ---- Appending: the functions that [append] calls for a log. ms__core_append calls
  * ms__log_room for each record, then ms__run_publish. Records are encoded in the staging
  * buffer and copied to the file when the run is complete, so a failed append has stored
- * nothing. Encoding a single record in the window would save 2 to 4 percent; not done. */
+ * nothing. (Encoding a single record in the window would save 2 to 4 percent.) */
 
 static const unsigned char *ms__log_at_core(const ms__core *core, uint64_t offset)
 {
@@ -20644,14 +20632,15 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
  * Three events use this section: an opening, a check for appends of other processes, and
  * the turn of a shared writer.
  *
- * ---- Words. The watermark is *trusted* if the superblock proves that a writer stored it
+ * ---- Terms. The watermark is *trusted* if the superblock proves that a writer stored it
  * since the machine started (ms__mark_trusted). It is *current* if it is trusted, or if
  * it or the line has changed while this handle was open (ms__mark_current): then a writer
  * lives. The superblock has its fixed part twice, on page 0 and on page 1, the copy. Page
  * 0 is *lost* if the copy counts instead, or if it has no live words (super_lost): then
  * watermark, line and checkpoints, which have no copy, are ignored. *Dead* bytes are
  * after the end of the log, and not zero. `proven`: all below it is known to have been
- * visible, so an invalid byte there is damage. `visible`: where the log ends.
+ * visible, so an invalid byte there is damage. `visible`: where the log ends. Records are
+ * *taken in* where they enter the tail, the counts and the tables of index records.
  *
  * ---- The end of the log. An opening knows the watermark, the durable end of the newest
  * checkpoint, and the size of the file:
@@ -20730,13 +20719,12 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
  *     of the handle, the page was damaged or older, and a writer stores the right one. A
  *     reader notes what is in doubt.
  *   8 A writer mends the superblock. It allocates page 0 unless 3 did so with the holes:
- *     a file that is refused is not written to. If one of the two fixed
- *     parts is damaged, the other one is written in its place. A lost page 0 also gets
- *     the first watermark, without a line, so that nobody trusts it; and a checkpoint, so
- *     that the damage up to there stays known. The file is synced before that. If the log
- *     has no checkpoint and no line of this file yet, the fixed part is written again and
- *     synced: the creator may have been killed before its sync. (A sync of all that a
- *     killed writer had left took a third of a second at 1,000,000 messages.)
+ *     a file that is refused is not written to. If one of the two fixed parts is damaged,
+ *     the other one is written in its place. A lost page 0 also gets the first watermark,
+ *     without a line, so that it is not trusted; and a checkpoint, so that the damage up
+ *     to there stays known. The file is synced before that. If the log has no checkpoint
+ *     and no line of this file yet, the fixed part is written again and synced: the
+ *     creator may have been killed before its sync.
  *   9 Stores its process number, and shows records and superblock to readers of the
  *     handle, which take no lock.
  *
@@ -20964,7 +20952,7 @@ static ms_result ms__apply_visible(ms__log *log, uint64_t visible, uint64_t size
     bool room = true;
     ms__hole any;
     memset(&any, 0, sizeof any);
-    if (visible < log->end) visible = log->end; /* a watermark that is damaged */
+    if (visible < log->end) visible = log->end; /* the watermark is damaged */
     ms__record_walk_begin(&s, log, visible, visible < size ? visible : size);
     s.trusted = s.limit; /* a file that is shorter is not walked past its end */
     if (log->opts.opening == MS_OPEN_SALVAGE)
@@ -21070,10 +21058,10 @@ static ms_result ms__log_start(ms__log *log, uint64_t limit, bool mark_trusted,
 /* Finds the end of a file whose watermark is not trusted, by (FF4) and (FF5) of
  * [file-format], and takes nothing in. *proven: all below it was durable; where records
  * with SYNCED follow invalid bytes it moves up to the last of them. *visible: where the
- * log ends. If page 0 is lost, nothing tells what was durable: then all bytes that are
- * not zero count as visible. log->recovery.doubt is the first record that begins at or
- * after the watermark, which may point into the middle of one. A superblock of which no
- * record is found is that of another file: MS_E_DAMAGED. */
+ * log ends. If page 0 is lost, it is not known what was durable: all bytes up to the last
+ * that is not zero count as visible. Sets log->recovery.doubt to the first record that
+ * begins at or after the watermark, which may point into the middle of one. A superblock
+ * of which no record is found is that of another file: MS_E_DAMAGED. */
 static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
                                   uint64_t *visible, ms_error *err)
 {
@@ -21098,8 +21086,8 @@ static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
             if (!ms__record_walk_damaged(&s)) break;
             continue;
         }
-        /* A writer may have begun since, and be at work here. Then a reader stops; its
-         * next look takes in what that writer appends. */
+        /* A writer may have begun since, and append here. Then a reader stops; its next
+         * query takes in what that writer appends. */
         if (!log->writer && ms__mark_trusted(log)) break;
         *proven = s.trusted;
     }
@@ -21127,7 +21115,7 @@ static ms_result ms__mark_restore(ms__log *log, uint64_t mark, ms_error *err)
                                              log->file.path);
 }
 
-#define MS__DOUBT_MOST 64u
+#define MS__DOUBT_MOST 64u /* headers in a check */
 
 /* Returns a check of the headers of the first records in doubt, without what a redaction
  * changes in them. */
@@ -21309,12 +21297,12 @@ static int ms__super_foreign(ms__log *log, uint32_t copy, unsigned char *h, bool
     }
 }
 
-/* Decodes the fixed part of a superblock, of which h has both pages, and room for a
- * header. The copy counts if page 0 is damaged, has no live words, or names another file
- * than the first record is of: then log->file.super_lost. So it is if page 0 has no live
- * words, and the copy is damaged. super_mend: the next writer has
- * to write one of the two. If the check of page 0 holds, and its version or a flag is not
- * known, the file is refused. */
+/* Decodes the fixed part of a superblock. h: both pages and room for a header; may be
+ * overwritten. The copy counts if page 0 is damaged, has no live words, or names another
+ * file than the first record is of: then super_lost is set. It is set, too, if page 0 has
+ * no live words and the copy is damaged. super_mend: the next writer has to write one of
+ * the two. If the check of page 0 holds, and its version or a flag is not known, the file
+ * is refused. */
 static ms_result ms__super_choose(ms__log *log, unsigned char *h, ms_error *err)
 {
     ms__file_id copy;
@@ -21344,8 +21332,8 @@ static ms_result ms__super_choose(ms__log *log, unsigned char *h, ms_error *err)
 }
 
 /* Writes the fixed part of the superblock again where it is damaged. A lost page 0 gets a
- * watermark that nobody trusts, and a checkpoint up to where the file is known to have
- * had bytes: damage and loss below it stay known. */
+ * watermark without a line, and a checkpoint up to where the file is known to have had
+ * bytes: damage and loss below it stay known. */
 static ms_result ms__super_mend(ms__log *log, ms_error *err)
 {
     const size_t all = MS__SUPER_SIZE, fixed = MS__SUPER_FIXED;
@@ -21404,7 +21392,7 @@ static int ms__super_pages(ms__log *log, unsigned char *h, size_t all, size_t *g
     return held ? 0 : EIO;
 }
 
-/* Reports a lineage that is unknown, and returns whether it is. */
+/* Reports an unknown lineage as an event; returns whether it is unknown. */
 static bool ms__super_report(ms__log *log)
 {
     if (ms__super_known(&log->id)) return false;
@@ -21601,9 +21589,9 @@ static MS__ONCE ms_result ms__salvage_holds(const ms__log *log, uint64_t mark,
 }
 
 /* Takes in the appends of other processes. The caller holds the handle's lock. The line
- * is loaded before the watermark, see step 4 of an opening. One that is not current is
- * ignored: no writer has stored one since this handle was opened. What was loaded is
- * noted as seen: the next query compares these two words (ms__log_look). */
+ * is loaded before the watermark, see step 4 of an opening. A watermark that is not
+ * current is ignored: no writer has stored it since this handle was opened. What was
+ * loaded is noted as seen: the next query compares these two words (ms__log_look). */
 static ms_result ms__log_follow(ms__log *log, ms_error *err)
 {
     ms_os_stat st;
@@ -21655,7 +21643,7 @@ static ms_result ms__log_look(ms__log *log, ms_error *err)
 }
 
 /* Fails once if a compaction has replaced the file of a reader. The reader may go on with
- * the old file. While the copy is made, the path still has that, and nothing fails. */
+ * the old file. While the copy is made, the path has the old file: nothing fails. */
 static ms_result ms__reader_told(ms__log *log, ms_error *err)
 {
     ms_result code = MS_OK;
@@ -21748,9 +21736,9 @@ static void ms__write_end(ms__log *log)
     ms__lock_release(&log->lock);
 }
 
-/* As ms__write_begin, for a change that calls ms__writer_prepare: that may sync, and must
- * not beside another thread: (LS3) of [log-sync]. So it first waits for a sync that runs,
- * and gives back both locks meanwhile: the thread that syncs needs them to end. */
+/* As ms__write_begin, for a change that calls ms__writer_prepare: that may sync, which it
+ * must not while another thread does: (LS3) of [log-sync]. So it first waits for a sync
+ * that runs, and gives back both locks meanwhile: the thread that syncs needs them. */
 static ms_result ms__append_begin(ms__log *log, ms_error *err)
 {
     ms_result code = ms__write_begin(log, err);
@@ -21769,7 +21757,7 @@ static ms_result ms__append_begin(ms__log *log, ms_error *err)
  * of the segment. A list of messages skips a segment outside of the query's times.
  * ================================================================================== */
 
-/* Returns the record, by its number in the segment, of entry i of an iterator. */
+/* Returns the segment's entry at position i of an iterator. */
 static uint32_t ms__run_entry(const ms__list_iter *li, uint32_t i)
 {
     if (!li->run) return ms__segment_entry(li->index, i);
@@ -21837,8 +21825,8 @@ static uint32_t ms__segments_to(uint64_t place)
     return (uint32_t)(place >> 32) + ((uint32_t)place > 0 ? 1 : 0);
 }
 
-/* Walking forward: returns the next sealed segment that an iterator reads, of those with
- * places of the query. MS__NO_SEGMENT: none is left. */
+/* Returns the next sealed segment that an iterator reads forward, of those with places of
+ * the query. MS__NO_SEGMENT: no other one. */
 static uint32_t ms__log_forward(ms__log *log, ms__reading *s, const ms__list_iter *li,
                                 ms__run *run)
 {
@@ -21849,7 +21837,7 @@ static uint32_t ms__log_forward(ms__log *log, ms__reading *s, const ms__list_ite
     return li->from < n ? li->from : MS__NO_SEGMENT;
 }
 
-/* The same, walking backward. */
+/* The same, backward. */
 static uint32_t ms__log_backward(ms__log *log, ms__reading *s, const ms__list_iter *li,
                                  ms__run *run)
 {
@@ -21865,14 +21853,14 @@ static uint32_t ms__log_backward(ms__log *log, ms__reading *s, const ms__list_it
  * misses, each by the bytes of the one before: bucket, list, postings, place, record. In
  * segments of 8 MiB one of 1,000 conversations has 3 messages a run, and an agent one, so
  * these misses were most of the time of a view. Here they are taken for the next segments
- * together, and those of each of the five steps overlap. A message of a conversation took
- * 355 ns without that and takes 200; one of a team of 8 agents 990 and 400; one of the
- * global messages 780 and 320 (1,000,000 messages in 1,000 locations, all of them read in
- * turns, processor time; `make bench` has these views).
+ * together, and those of each of the five steps overlap. A message of a conversation
+ * takes 200 ns, and 355 without that; one of a team of 8 agents 400 and 990; one of the
+ * global messages 320 and 780 (1,000,000 messages in 1,000 locations; `make bench` has
+ * these views).
  *
  * Only what was found valid before is read here: the page of anything else may be a bad
- * block. The numbers of the lists that were found in it are kept beside the iterator, as
- * far as nothing is unknown or lost before them: ms__run_found then looks for no list
+ * block. The numbers of the lists that were found are kept in the reading (`runs`), up to
+ * the first segment of which not all is known: ms__run_found then looks for no list
  * again. It checks that the segment's list is the iterator's, and the run, as a lookup
  * does: an index may have been replaced since by one that was made in memory. */
 
@@ -21889,8 +21877,8 @@ typedef enum ms__soon_state {
 
 typedef struct ms__run_soon {
     const ms__segment *index;
-    const unsigned char *at; /* what is read in the next step; NULL: there is none */
-    uint32_t n;              /* and how many of it */
+    const unsigned char *at; /* what the next step reads; NULL: nothing */
+    uint32_t n;              /* elements there */
     uint32_t list;           /* number of the list, if the state is THERE */
     ms__soon_state state;
 } ms__run_soon;
@@ -22002,8 +21990,8 @@ static uint32_t ms__runs_wanted(ms__log *log, const ms__reading *s, ms__list_ite
     return n;
 }
 
-/* Keeps the runs that were found, up to the first segment of which nothing is known. The
- * last word tells those of this call from others. */
+/* Keeps the runs that were found, up to the first segment in the state UNKNOWN. The last
+ * word, li->soon, shows later that they are of this call. */
 static void ms__runs_keep(const ms__reading *s, ms__list_iter *li,
                           const ms__run_soon *soon, uint32_t n)
 {
@@ -22045,7 +22033,8 @@ static uint32_t ms__run_found(ms__log *log, const ms__reading *s, ms__list_iter 
     return MS__NO_SEGMENT;
 }
 
-#define MS__RUNS_FEW 4u /* so few are read as soon without: the newest 20 in 0.93 of it */
+#define MS__RUNS_FEW 4u /* so few are read faster without: the newest 20 in 0.93 of the
+                           time */
 
 /* Returns how many runs a query needs soon, if all are as long as the last one. The
  * newest 20, mostly of one run or two, took twice as long with all of them. */
@@ -22167,8 +22156,8 @@ static bool ms__list_iter_skips(const ms__log *log, const ms__reading *s,
 
 #define MS__ORDER_SOON 8u
 
-/* Prefetches for a reader of a whole clustered segment, who goes to and fro: the place of
- * one record, and the bytes of one before it. next: the entry that is read next. */
+/* Prefetches for a reader of a whole clustered segment, by number: the place of one
+ * record, and the bytes of one before it. next: the position that is read next. */
 static void ms__order_soon(const ms__log *log, const ms__list_iter *li, uint32_t next,
                            bool backward)
 {
@@ -22183,7 +22172,7 @@ static void ms__order_soon(const ms__log *log, const ms__list_iter *li, uint32_t
 }
 
 /* Makes the 64 KiB around a record of a clustered segment readable, for a reader of all
- * of it, who goes to and fro. */
+ * of it: the records next in number are anywhere in it. */
 static void ms__block_populate(const ms__log *log, const ms__segment *l, uint64_t offset)
 {
     uint64_t from = offset & ~(MS__GRAIN - 1), upto = from + MS__GRAIN;
@@ -22202,9 +22191,9 @@ static MS__NOINLINE void ms__entry_populate(ms__log *log, const ms__segment *l,
 }
 
 /* Returns the address of a record of a segment, sets its unit, and `known` as of an
- * iterator. Reads nothing of the record, which would wait for it. A record that was
- * checked needs no look; of another one the header's page is populated. all: the reader
- * reads all of a clustered segment. */
+ * iterator. Reads nothing of the record, which would wait for memory. If it was not
+ * checked, the page of its header is populated. all: the reader reads all of a clustered
+ * segment. An impossible entry has the address of the superblock, which is no record. */
 static inline const unsigned char *ms__log_entry(ms__log *log, const ms__segment *l,
                                                  uint32_t entry, bool all,
                                                  uint32_t *unit, uint32_t *known)
@@ -22212,7 +22201,7 @@ static inline const unsigned char *ms__log_entry(ms__log *log, const ms__segment
     *unit = entry < l->n ? ms__segment_unit(l, entry) : UINT32_MAX;
     *known = 0;
     uint64_t at = (uint64_t)*unit * 8, size = l->offset - l->base;
-    if (at >= size) return log->map.super; /* it is counted as damaged */
+    if (at >= size) return log->map.super; /* the reader counts it as damaged */
     if (MS__LIKELY(ms__bit_get(l->checked, entry)))
         *known = (uint32_t)((size - at) / 8);
     else ms__entry_populate(log, l, l->base + at, all);
@@ -22262,9 +22251,9 @@ static bool ms__log_step(const ms__reading *s, ms__list_iter *li)
 
 #define MS__PAGES_FULL 4096u /* of a longer record only the header's page is populated */
 
-/* Populates the pages of n records of a run, from entry i on, in one call. With a call
- * for each record one conversation of 1,000,000 messages took a new process 4.3 us a
- * message; so it takes 3.4 (medians of 6, in turns). */
+/* Populates the pages of n records of a run, from entry i on, in one call. A message of
+ * one conversation of 1,000,000 takes a new process 3.4 us, and 4.3 with a call for each
+ * record (medians of 6, in turns). */
 static MS__NOINLINE void ms__run_populate(ms__log *log, const ms__list_iter *li,
                                           uint32_t i, uint32_t step, uint32_t n)
 {
@@ -22389,7 +22378,7 @@ static ms_result ms__log_get(ms_store *store, uint64_t seq, ms_arena *arena,
 }
 
 /* ==== [log-list] listings and figures of a log =========================================
- * Answers for [list] from sealed segments, and the figures of the whole.
+ * The names of a sealed segment for [list], and the counts of the whole store.
  * ================================================================================== */
 
 static ms_result ms__log_names(ms__core *core, uint32_t segment, const ms_list_query *q,
@@ -22496,7 +22485,7 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
  *                           is taken back                fails     new handle; its next
  *                                                                  sync syncs the folder
  *
- * "own": the source is a writer's handle of the log at PATH, and appends meanwhile. Else
+ * "own": the source is a writer's handle of the log at PATH, and goes on appending. Else
  * the rewrite opens the log at PATH itself, and that log refuses appends from step 2 on.
  * The steps, and what the disk has when each is done:
  *
@@ -22529,7 +22518,7 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
  * there was no file at PATH, an empty log stays there. After 11 the old file has no name
  * and keeps its mark, so its handles refuse appends.
  *
- * Who owns what:
+ * Ownership:
  *
  *    what                 from                    until
  *    the state `w`        ms__rewrite_begin       ms__rewrite_free
@@ -22555,7 +22544,7 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
  *      folder at once.
  * (LO3) no message was erased in the old file since the copy began.
  * The visible bytes of the old file keep their values, so readers may go on reading it
- * after they were told (ms__reader_told).
+ * after one call has returned MS_E_CONFLICT (ms__reader_told).
  * ================================================================================== */
 
 static ms_result ms__log_append(ms_store *store, ms__append_run *run, ms_error *err)
@@ -22594,7 +22583,7 @@ static ms_result ms__log_append(ms_store *store, ms__append_run *run, ms_error *
     return due ? ms__log_sync_to(log, goal, false, err) : code;
 }
 
-/* Returns the offset of a record that the store returned; 0 if it is not in the file. */
+/* Returns the offset of a record from its address; 0: it is not in the map. */
 static uint64_t ms__log_where(const ms__log *log, const unsigned char *r)
 {
     for (uint32_t i = 0; i < log->map.n_mappings; i++) {
@@ -23175,26 +23164,26 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
 #define MS__CLUSTER_PORTION 4u  /* if the copy is made in portions */
 #define MS__CLUSTER_MOST    ((uint64_t)1 << 30)
 
-/* A running rewrite. `old` is the log at the place of the new one, and holds the lock of
- * that file. The essay has who owns what. */
+/* A running rewrite. `old` is the log at the path of the new one, and holds the lock of
+ * that file. The essay has a table of ownership. */
 typedef struct ms__rewriting {
     ms_log_desc to;
     ms_keep keep;
     ms_copy_report report;
     ms__copying copying;
     ms_arena arena;
-    char *path, *part;    /* of the new log in the end, without links, and until then */
+    char *path, *part;    /* of the new log, without links; until the rename */
     size_t path_size, part_size;
     ms__log *fresh;
     ms__log *old; /* NULL: none, since an open file could not be replaced */
     bool own;     /* `old` is the source, and takes appends until the end */
-    bool made;    /* `old` was created because there was no file */
-    bool begun;   /* this rewrite has created the file for the copy */
+    bool made;    /* `old` was created: there was no file, or an empty one */
+    bool begun;   /* `part` is this rewrite's to remove */
     bool ready;   /* the copy was synced and verified once */
     uint64_t erasures; /* of the source, when the copy began */
     uint64_t covered;  /* the copy on the disk contains the source up to here */
     uint64_t verified; /* the copy, up to here */
-    bool unknown;      /* the lineage of the source */
+    bool unknown;      /* the lineage of the source is */
     bool unsure;       /* the old file may lack bytes that the copy reports as durable */
 } ms__rewriting;
 
@@ -23241,7 +23230,7 @@ static ms_result ms__hold_both(ms__rewriting *w, ms_store *source, bool replace,
     w->own = !w->made && log && log->writer && !log->opts.shared &&
              ms__log_is(log, &st);
     if (w->own) return ms__hold_source(w, log, err);
-    ms_log_desc d = w->to; /* this fails if the file is not a log */
+    ms_log_desc d = w->to; /* opening it fails if the file is not a log */
     d.path = w->path;
     d.mode = w->made ? MS_LOG_NEW : MS_LOG_CREATE; /* or a part of one */
     d.opening = MS_OPEN_NORMAL;
@@ -23261,7 +23250,7 @@ static ms_result ms__hold_both(ms__rewriting *w, ms_store *source, bool replace,
     return MS_OK;
 }
 
-/* Sets or clears the mark of the old file. replaced: from here on no handle appends to
+/* Sets (1) or clears (0) the mark of the old file. From a mark on no handle appends to
  * the log, since the copy would lack the records, and none reports a sync of it. So it
  * first waits for a sync that runs: `covered` has what that reports, or 10 syncs it. */
 static ms_result ms__hold_mark(ms__rewriting *w, uint32_t replaced, ms_error *err)
@@ -23275,21 +23264,21 @@ static ms_result ms__hold_mark(ms__rewriting *w, uint32_t replaced, ms_error *er
                                              w->old->file.path);
 }
 
-/* Ends the segment of the tail, and begins a clustered one. */
+/* Ends the segment of the tail, and begins a clustered one, or (begin false) none. */
 static ms_result ms__log_cluster(ms_store *store, bool begin, ms_error *err)
 {
     ms__log *log = ms__log_of(store);
     ms_result code = ms__append_begin(log, err);
     if (code == MS_OK) code = ms__segment_write(log, err);
     const ms__tail *t = ms__tail_of(log);
-    if (code == MS_OK && t->count > 0) code = ms__no_memory(err, 0); /* it was not */
+    if (code == MS_OK && t->count > 0) code = ms__no_memory(err, 0); /* not ended */
     if (code == MS_OK)
         ms__cluster_set(log, begin ? t->segment + 1 : 0, log->sum.last_seq);
     ms__write_end(log);
     return code;
 }
 
-/* Gives the copy the lineage of its source, in both places. If that is unknown, the copy
+/* Stores the lineage of the source in the copy, on both pages. If it is unknown, the copy
  * begins one of its own. */
 static ms_result ms__rewrite_lineage(ms__rewriting *w, ms_store *source, ms_error *err)
 {
@@ -23360,7 +23349,7 @@ static void ms__rewrite_undo(ms__rewriting *w)
     if (w->old && w->made) (void)os->remove(os->ctx, w->path);
 }
 
-/* Frees everything except the new log; placed: that has the path, and is the caller's. */
+/* Frees everything; placed: except the new log, which is renamed and the caller's. */
 static void ms__rewrite_free(ms__rewriting *w, bool placed)
 {
     ms_alloc alloc = w->to.alloc;
@@ -23401,8 +23390,8 @@ static MS__ONCE ms_result ms__rewrite_sound(const ms__rewriting *w, ms_error *er
                     "copy: begin the rewrite again", w->path);
 }
 
-/* Does step 3 or 8: copies until the time is over, or up to the present end of the source
- * (*upto). It ignores later appends, which may come faster than it copies. */
+/* Does step 3 or 8: copies for budget_us from `start` on, or (0) up to the present end of
+ * the source (*upto). It ignores later appends, which may come faster than it copies. */
 static ms_result ms__rewrite_copy(ms__rewriting *w, uint64_t start, uint32_t budget_us,
                                   bool *end, uint64_t *upto, ms_error *err)
 {
@@ -23535,7 +23524,7 @@ static ms_result ms__rewrite_place(ms__rewriting *w, ms_error *err)
     return MS_OK;
 }
 
-/* Returns whether a run is missing before the end. */
+/* Returns whether ms_rewrite_run has to be called before the end. */
 static bool ms__rewrite_lacks(const ms__rewriting *w)
 {
     if (!w || !w->ready) return true;
@@ -23645,9 +23634,9 @@ MS_API MS__RARE ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to
 
 
 /* ==== [union] several stores as one ==================================================
- * A union is a concatenation. A cursor reads what the query has in the first store, then
- * in the second one, with one cursor of a store at a time (the lane). A reversed query
- * starts at the last store.
+ * A union is a concatenation. A cursor reads what matches the query in the first store,
+ * then in the second one, with one cursor of a store at a time (the lane). A reversed
+ * query starts at the last store.
  *
  *      stores[0]  m m m m
  *      stores[1]          m m m
@@ -23687,9 +23676,8 @@ typedef struct ms__union_run {
     size_t size;           /* bytes of this allocation */
     const ms__now *bounds; /* of the snapshot, or after this struct */
     size_t which;          /* the store that is read; not below n: the end */
-    size_t left;           /* messages that may still be read */
-    uint64_t damaged, damaged_ranges; /* of the counts of the lane, added to the
-                                         union's */
+    size_t left;           /* messages that may still be read; SIZE_MAX: all */
+    uint64_t damaged, damaged_ranges; /* counts of the lane that the union's cursor has */
     bool collects;
     ms__sorted sorted;     /* collected messages, in the arena */
     size_t cap;            /* room for them */
@@ -23738,7 +23726,7 @@ static unsigned ms__lane_raw(const ms_store *s, unsigned raw)
     return s->backend->change ? raw : raw & MS_RAW_MESSAGES;
 }
 
-/* Returns whether a store can have a result of the query. */
+/* Returns whether a store can have records that match the query. */
 static bool ms__lane_asked(const ms__union *u, const ms_query *q, size_t which)
 {
     uint64_t about = q->about_seq, first = ms__union_number(which, 1);
@@ -23761,7 +23749,7 @@ static ms_result ms__bounds_now(const ms__union *u, const ms_query *q, ms__now *
     return MS_OK;
 }
 
-/* Opens the lane on the store run->which. */
+/* Opens the lane on the store run->which, with the query in its numbers. */
 static ms_result ms__lane_open(const ms__union *u, const ms_query *q, ms__union_run *run,
                                bool backward, ms_error *err)
 {
@@ -23788,7 +23776,7 @@ static ms_result ms__lane_open(const ms__union *u, const ms_query *q, ms__union_
 
 static bool ms__sound(ms_result code) { return code == MS_OK || code == MS_E_DAMAGED; }
 
-/* Returns the next message as its store has it; NULL: the end, or an error in
+/* Returns the next message, with its store's number; NULL: the end, or an error in
  * it->result. */
 static const ms_msg *ms__run_step(const ms__union *u, ms_cursor *it, ms__union_run *run,
                                   bool backward, ms_error *err)
@@ -24030,8 +24018,8 @@ static bool ms__info_later(const void *a, const void *b)
     return ms__info_less(a, b);
 }
 
-/* Adds the counts of the same name in another store. The latest activity is that of the
- * largest time, of whatever store. */
+/* Adds the counts of the same name in another store. The latest activity is the one with
+ * the largest time, in any store. */
 static void ms__info_add(ms_info *sum, const ms_info *more)
 {
     sum->messages += more->messages;
@@ -24087,7 +24075,7 @@ static size_t ms__infos_join(ms_info *items, size_t n)
     return kept;
 }
 
-/* Lists into the arena: all that the stores list, of which the newest are returned. */
+/* Lists into the arena all names of all stores; returns the newest. */
 static ms_result ms__union_list(ms_store *store, const ms_list_query *q, ms_arena *arena,
                                 ms_listing *out, ms_error *err)
 {
@@ -24379,9 +24367,9 @@ static MS__NOINLINE void ms__step_clear(ms_cursor *it)
     memset(&it->of, 0, offsetof(ms__merge, iters));
 }
 
-/* Counts the messages of a step without its limit; stops at `most`. The step's query is
- * not open yet: its cursor counts, since another one takes more than all the stack that a
- * call may take, and is then as before. */
+/* Counts the messages of a step without its limit; stops at `most`. Counts with `it`,
+ * whose query is not open yet, and restores it: a second cursor would take more stack
+ * than a call may take. */
 static ms_result ms__step_count(ms_cursor *it, const ms__source *s, size_t most,
                                 size_t *count)
 {
@@ -24404,7 +24392,7 @@ static ms_result ms__step_count(ms_cursor *it, const ms__source *s, size_t most,
     return code;
 }
 
-/* Converts the limit of a block into that of one step (0: none) and a number of messages
+/* Converts the limit of a block into that of one step (0: all) and a number of messages
  * that the step skips first. *some becomes false if the limit excludes all. */
 static ms_result ms__step_limit(ms_cursor *it, const ms__source *s, ms_query *q,
                                 bool *some)
@@ -24424,7 +24412,7 @@ static ms_result ms__step_limit(ms_cursor *it, const ms__source *s, ms_query *q,
     return MS_OK;
 }
 
-/* ---- What blocks have shown. */
+/* ---- Duplicates. */
 
 /* Returns whether a block notes each message that it returns. */
 static bool ms__block_noted(const ms__history *h, unsigned block)
@@ -24496,14 +24484,14 @@ static bool ms__step_each(const ms__history *h, const ms_query *q)
 static ms_result ms__step_open(ms_cursor *it, ms__source *s)
 {
     ms__history *h = &it->history;
-    ms_query *q = &it->query; /* counting reads none of it */
+    ms_query *q = &it->query; /* counting restores it */
     bool some = ms__step_query(it, s, q);
     if (some) MS__TRY(ms__query_check(q, NULL));
     if (some) MS__TRY(ms__step_limit(it, s, q, &some));
     if (!some) return MS_OK;
     ms__step_clear(it);
     h->each = false;
-    MS__TRY(s->store->backend->query(s->store, it, NULL)); /* a ring sets it */
+    MS__TRY(s->store->backend->query(s->store, it, NULL)); /* a ring sets `each` */
     h->open = true;
     h->each = MS__SMALL || h->each || ms__step_each(h, q);
     return MS_OK;
@@ -24561,7 +24549,7 @@ static const ms_msg *ms__history_next(ms_store *view, ms_cursor *it)
         return MS__CHANGES &&
                it->query.arena ? ms__with_appended(it, s->store, msg) : msg;
     }
-    if (it->damaged == 0) it->damaged = h->doubt; /* else the steps have met it */
+    if (it->damaged == 0) it->damaged = h->doubt; /* else the steps have counted it */
     return NULL;
 }
 
@@ -24581,7 +24569,7 @@ static const ms_backend ms__history_backend = {
 static ms_store ms__history_store = {&ms__history_backend, MS_STORE_OPEN};
 
 /* Finds the agent's last task as of the opening, if the scope needs it. A damaged message
- * after it, or where there is none, may be a later one. */
+ * after it (without one: any) may be a later task: h->doubt counts these. */
 static MS__NOINLINE ms_result ms__last_task(ms_cursor *it, unsigned i, ms_error *err)
 {
     ms__history kept = it->history;
@@ -24727,12 +24715,11 @@ MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope 
  * backslashes or control characters can match an escape other than \uXXXX.
  *
  * Newest first, the processor does not foresee the next address. Stores append records
- * one after the other, so the next message usually ends where this one begins: a hint
- * fetches those bytes early. It made a search over a log twice as fast.
+ * one after the other, so the next message usually ends where this one begins: a prefetch
+ * of those bytes makes a search over a log twice as fast.
  *
  * Cost. Per message the cursor and the field directory; per byte 0.4 instructions, and
- * about 55 for each place that has the rarest character of the needle (by callgrind; 80
- * without the look at the needle's last character first).
+ * about 55 for each place that has the rarest character of the needle (callgrind).
  * (FI1) A scan reads no byte outside its value.
  * (FI2) Matches come in order, do not overlap, and are whole characters.
  * ================================================================================== */
@@ -24933,7 +24920,8 @@ MS_API ms_result ms_find_open(ms_store *store, const ms_find_query *query,
     return ms_query_open(store, &q, &finder->it, err);
 }
 
-/* Finds the first match at byte `from` of `field` or later. */
+/* Finds the first match at byte `from` of `field` or later. Sets where the next search
+ * goes on: f->msg is NULL if that is the next message. */
 static bool ms__find_in_message(ms_finder *f, const ms_msg *msg, unsigned field,
                                 size_t from, ms_found *found)
 {
@@ -24957,7 +24945,7 @@ static bool ms__find_in_message(ms_finder *f, const ms_msg *msg, unsigned field,
     return false;
 }
 
-/* Fetches the kilobyte before a message, where the next older one usually lies. */
+/* Prefetches the kilobyte before a message, where the next older one usually lies. */
 static void ms__find_ahead(const ms_msg *msg)
 {
     for (uintptr_t i = 1; i <= 16; i++)
@@ -25016,18 +25004,17 @@ MS_API ms_str ms_find_snippet(ms_str text, size_t at, size_t length, size_t arou
 }
 
 /* ==== [selfcheck] promises, walked ===================================================
- * For tests, for tools, for the moment when something looks impossible. ms_selfcheck
- * reads everything and reports the first broken invariant with its number.
+ * ms_selfcheck reads everything and reports the first broken invariant with its number.
  *   - An arena store is checked from the inside: (NM1), (NM4) and (MM2) over all posting
  *     lists, RC1 to RC5 over all records. Its keys are not checked.
  *   - Each segment index of a log must equal the one that is derived from its records, by
- *     the walk that opening and ms_log_verify use. Each summary must know its lists.
+ *     the walk that opening and ms_log_verify use. Its summary must have its lists.
  *   - Logs and other stores are then read through a cursor over everything: numbers rise,
  *     each message has a location, and a store would accept it.
  * ================================================================================== */
 
-/* Checks that a posting follows `last`, and that a valid record is there. Nothing else is
- * read from a record before this. */
+/* Checks that a posting follows `last`, and that a valid record is there. This comes
+ * before any other read of the record. */
 static ms_result ms__check_posting(const ms__mem *m, uint32_t unit, uint32_t last,
                                    ms_error *err)
 {
@@ -25081,7 +25068,7 @@ static MS__ONCE ms_result ms__check_list(const ms__mem *m, const ms__postings *s
 }
 
 /* Checks the lists of changes, and the counts of hidden messages. */
-static ms_result ms__check_controls(const ms__mem *m, ms_error *err)
+static ms_result ms__check_changes(const ms__mem *m, ms_error *err)
 {
     const ms__tail_names *names = &m->tail.names;
     uint64_t all = 0, placed = 0, hidden = 0;
@@ -25159,7 +25146,7 @@ static ms_result ms__check_mem(const ms__mem *m, ms_error *err)
                                MS_TYPES_ALL & ~MS__TYPES_TRACE, &owned, err));
     }
     if (located == all && classed == with_class && owned == with_agent)
-        return ms__check_controls(m, err);
+        return ms__check_changes(m, err);
     return ms__fail(err, MS_E_DAMAGED, "NM1: %u messages, but lists hold %u by location, "
                     "%u by class of %u", all, located, classed, with_class);
 }
@@ -25200,7 +25187,7 @@ static ms_result ms__check_cursors(ms_store *store, ms_error *err)
 static ms_result ms__check_segment(ms__log *log, const ms__segment *l,
                                    const ms__segment *before, ms_error *err)
 {
-    if (l->own || l->damaged_ranges > 0) return MS_OK; /* damage is reported elsewhere */
+    if (l->own || l->damaged_ranges > 0) return MS_OK; /* queries report damage */
     ms__segment *made = ms__segment_derive(log, l->number, l->base, l->offset,
                                            before ? before->state.last_seq : 0, true);
     if (!made) return ms__no_memory(err, sizeof *made);

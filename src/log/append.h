@@ -9,10 +9,10 @@
  * watermark is of. Dead bytes are stored after the end, and no reader sees them; none is
  * at log->append.stop or after it.
  *
- * Who may write. One handle at a time, with the lock of the file: an exclusive writer
- * holds it while it is open, a shared one for its turn. Of that handle one thread at a
- * time, with the handle's lock. Only ms__overwrite stores bytes below the end; see
- * "Redaction" in [file-format].
+ * One handle writes at a time, with the lock of the file: an exclusive writer holds it
+ * while it is open, a shared one for its turn. Of that handle one thread at a time, with
+ * the handle's lock. Only ms__overwrite stores bytes below the end; see "Redaction" in
+ * [file-format], "Erasing" in [record].
  *
  * A writer's handle is in one of three states, by what is after log->end:
  *
@@ -65,23 +65,23 @@
  * disk: (LM9) of [log-map]. The line that makes readers trust a watermark is stored after
  * that watermark.
  *
- *    1 MS_E_BUSY beside a sync of another thread: (LS3) of [log-sync]. Appends do not
- *      meet it: ms__append_begin has waited. Housekeeping may, and tries again later.
+ *    1 MS_E_BUSY while another thread syncs: (LS3) of [log-sync]. Appends do not meet
+ *      that: ms__append_begin has waited. Housekeeping may, and tries again later.
  *    2 Bounds the dead bytes by the size of the file, and allocates up to there: on tmpfs
  *      even reading a hole through a map needs space.
  *    3 Measures the dead bytes, up to the last byte that is not zero. With UNCONFIRMED
  *      all room up to `stop` counts: zeros in memory need not be zeros on the disk.
- *    4 Zeroes them, and waits until the zeros are on the disk (ms__log_settle). A write
- *      that is synced by itself took 0.5 ms beside 720 MB of unsynced messages, a sync of
- *      the file 209 ms. UNCONFIRMED is set meanwhile, so that another writer does this
- *      again if this one is killed.
+ *    4 Zeroes them, and waits until the zeros are on the disk (ms__log_settle): 0.5 ms
+ *      with a write that is synced by itself, 209 ms with a sync of a file that has 720
+ *      MB of unsynced messages. UNCONFIRMED is set meanwhile, so that another writer does
+ *      this again if this one is killed.
  *    5 In a sync mode, syncs the visible bytes that are not proven durable: the next
  *      record then carries SYNCED. (That proves to a later walk that all before it was on
  *      the disk.)
  *      In every mode it does so if the writer before saw another boot number. After a
  *      restart that costs little, since no page is dirty.
- *      And in every mode if the handle has found damage: after a restart SYNCED tells it
- *      from a torn append.
+ *      And in every mode if the handle has found damage: after a restart SYNCED proves
+ *      that it is no torn append.
  *    6 Makes room for a LOST record, so that step 12 finds no full disk.
  *    7 MAP: writes by calls the two blocks that it later stores to through maps.
  *    8 Stores BUSY. An exclusive writer stores 2^64 - 1: if it is killed, a shared writer
@@ -113,7 +113,7 @@
  * FILTERs whose SUMMARY is missing, and the next handle appends new ones.
  * ================================================================================== */
 
-#define MS__HOLES_MOST ((uint64_t)8 << 20) /* that are filled */
+#define MS__HOLES_MOST ((uint64_t)8 << 20) /* bytes of a sparse file that are allocated */
 
 /* Sets BUSY: shows other writers how far this writer may store bytes. */
 static ms_result ms__log_busy_to(ms__log *log, uint64_t upto, ms_error *err)
@@ -130,10 +130,9 @@ static ms_result ms__log_busy_to(ms__log *log, uint64_t upto, ms_error *err)
  * written by calls, which report a full disk themselves. MAP: writes zeros there, since a
  * store into a page without disk blocks may raise SIGBUS. Nothing visible changes.
  *
- * Linux 6.18 keeps what one call writes in one piece of its cache, and maps a piece at a
- * time. With steps of 2 MiB for 256 KiB, one conversation of 1,000,000 messages took a
- * new process 1.5 us a message, not 3.8. But an append took 8.9 us, not 1.8: the first
- * store into a page costs as much as its piece is large. */
+ * Linux 6.18 caches what one call writes as one large page, and the first store into it
+ * costs by its size. With steps of 2 MiB, not 256 KiB, an append would take 8.9 us, not
+ * 1.8, and a message of one conversation of 1,000,000 a new process 1.5 us, not 3.8. */
 static ms_result ms__log_allocate(ms__log *log, uint64_t upto, ms_error *err)
 {
     if (upto <= log->append.allocated) return MS_OK;
@@ -285,8 +284,8 @@ static bool ms__last_clustered(const ms__log *log)
     return l && l->own && l->clustered;
 }
 
-/* A LOST record after such a segment belongs to that, which may lack any of its numbers:
- * the tail begins after the record. */
+/* Takes in a LOST record, of [offset, end). After such a segment it belongs to that, and
+ * may have had any of its numbers: the tail begins after the record. */
 static void ms__lost_entered(const ms__log *log, uint64_t offset, uint64_t end)
 {
     ms__tail *t = ms__tail_of(log);
@@ -311,9 +310,9 @@ static MS__NOINLINE MS__RARE ms_result ms__lost_write(ms__log *log, ms_error *er
     return MS_OK;
 }
 
-/* Writes two blocks that MAP later stores to through maps. A copy of a file may share its
- * blocks with the original until they are written; a call, other than a store, can report
- * a full disk. */
+/* MAP: writes what they have to the two blocks that it next stores to through maps. A
+ * copy of a file may share its blocks with the original until they are written; a call
+ * can report a full disk, a store cannot. */
 static MS__RARE int ms__blocks_own(ms__log *log)
 {
     unsigned char mark[8];
@@ -327,8 +326,8 @@ static MS__RARE int ms__blocks_own(ms__log *log)
 }
 
 /* Allocates the page of the superblock, and the holes of a sparse copy, before anything
- * is stored through a map: in a hole that may raise SIGBUS. On tmpfs a look through a map
- * may, too. A file with larger holes, by accident, is written by calls. */
+ * is stored through a map: in a hole that may raise SIGBUS. On tmpfs a load from a map
+ * may, too. A file with more holes than MS__HOLES_MOST is written by calls. */
 static MS__RARE ms_result ms__holes_fill(ms__log *log, ms_error *err)
 {
     uint64_t size = MS__SUPER_SIZE, holes = log->file.stat.holes;
@@ -342,7 +341,7 @@ static MS__RARE ms_result ms__holes_fill(ms__log *log, ms_error *err)
 }
 
 /* Allocates the bytes after the end, which the handle reads through a map and stores to:
- * the system may not tell of a small hole. */
+ * `holes` of a stat may leave out a small one. */
 static MS__RARE ms_result ms__room_fill(ms__log *log, ms_error *err)
 {
     uint64_t from = log->end & ~(uint64_t)4095;
@@ -350,7 +349,7 @@ static MS__RARE ms_result ms__room_fill(ms__log *log, ms_error *err)
         return MS_OK;
     int failed = ms__os_allocated(log->os, log->file.handle, from,
                                   log->append.stop - from);
-    if (failed == EFBIG) log->append.allocated = log->end; /* each append looks again */
+    if (failed == EFBIG) log->append.allocated = log->end; /* each append tries again */
     if (failed != ENOSPC && failed != MS__EDQUOT) return MS_OK;
     return ms__os_fail(err, failed, "allocating room in", log->file.path);
 }
@@ -541,7 +540,7 @@ static MS__NOINLINE ms_result ms__summary_build_filter(ms__log *log, ms__summary
             if (ms__filter_of(list, b->sum.bits) != b->filters) break;
             ms__filter_put(r, list, c);
         }
-        /* Each query reports lost records that were in unknown lists. */
+        /* its lost records may have been in any list: each word gets its bit */
         for (unsigned word = 0; ms__segment_lost(l) > 0 && word < 256; word++)
             ms__probe_set(ms__probe(r, word, 0), c);
     }
@@ -583,8 +582,8 @@ static ms_result ms__summary_build_step(ms__log *log, bool *more, ms_error *err)
     uint32_t g = log->index.summaries.n;
     *more = false;
     if (!log->append.wrote || (log->opts.shared && !log->index.merges)) return MS_OK;
-    if (b->segments > 0 && b->sum.number != g) ms__summary_build_end(log); /* another made
-                                                                              it */
+    if (b->segments > 0 && b->sum.number != g) ms__summary_build_end(log); /* another
+                                                                              did it */
     if (log->index.segments.n / MS__FAN <= g) return MS_OK;
     MS__TRY(ms__writer_prepare(log, err)); /* again, if a watermark could not be
                                               written */
@@ -614,7 +613,7 @@ static void ms__log_housekeep(ms__log *log)
 /* ---- Appending: the functions that [append] calls for a log. ms__core_append calls
  * ms__log_room for each record, then ms__run_publish. Records are encoded in the staging
  * buffer and copied to the file when the run is complete, so a failed append has stored
- * nothing. Encoding a single record in the window would save 2 to 4 percent; not done. */
+ * nothing. (Encoding a single record in the window would save 2 to 4 percent.) */
 
 static const unsigned char *ms__log_at_core(const ms__core *core, uint64_t offset)
 {

@@ -5,7 +5,7 @@
  * of the segment. A list of messages skips a segment outside of the query's times.
  * ================================================================================== */
 
-/* Returns the record, by its number in the segment, of entry i of an iterator. */
+/* Returns the segment's entry at position i of an iterator. */
 static uint32_t ms__run_entry(const ms__list_iter *li, uint32_t i)
 {
     if (!li->run) return ms__segment_entry(li->index, i);
@@ -73,8 +73,8 @@ static uint32_t ms__segments_to(uint64_t place)
     return (uint32_t)(place >> 32) + ((uint32_t)place > 0 ? 1 : 0);
 }
 
-/* Walking forward: returns the next sealed segment that an iterator reads, of those with
- * places of the query. MS__NO_SEGMENT: none is left. */
+/* Returns the next sealed segment that an iterator reads forward, of those with places of
+ * the query. MS__NO_SEGMENT: no other one. */
 static uint32_t ms__log_forward(ms__log *log, ms__reading *s, const ms__list_iter *li,
                                 ms__run *run)
 {
@@ -85,7 +85,7 @@ static uint32_t ms__log_forward(ms__log *log, ms__reading *s, const ms__list_ite
     return li->from < n ? li->from : MS__NO_SEGMENT;
 }
 
-/* The same, walking backward. */
+/* The same, backward. */
 static uint32_t ms__log_backward(ms__log *log, ms__reading *s, const ms__list_iter *li,
                                  ms__run *run)
 {
@@ -101,14 +101,14 @@ static uint32_t ms__log_backward(ms__log *log, ms__reading *s, const ms__list_it
  * misses, each by the bytes of the one before: bucket, list, postings, place, record. In
  * segments of 8 MiB one of 1,000 conversations has 3 messages a run, and an agent one, so
  * these misses were most of the time of a view. Here they are taken for the next segments
- * together, and those of each of the five steps overlap. A message of a conversation took
- * 355 ns without that and takes 200; one of a team of 8 agents 990 and 400; one of the
- * global messages 780 and 320 (1,000,000 messages in 1,000 locations, all of them read in
- * turns, processor time; `make bench` has these views).
+ * together, and those of each of the five steps overlap. A message of a conversation
+ * takes 200 ns, and 355 without that; one of a team of 8 agents 400 and 990; one of the
+ * global messages 320 and 780 (1,000,000 messages in 1,000 locations; `make bench` has
+ * these views).
  *
  * Only what was found valid before is read here: the page of anything else may be a bad
- * block. The numbers of the lists that were found in it are kept beside the iterator, as
- * far as nothing is unknown or lost before them: ms__run_found then looks for no list
+ * block. The numbers of the lists that were found are kept in the reading (`runs`), up to
+ * the first segment of which not all is known: ms__run_found then looks for no list
  * again. It checks that the segment's list is the iterator's, and the run, as a lookup
  * does: an index may have been replaced since by one that was made in memory. */
 
@@ -125,8 +125,8 @@ typedef enum ms__soon_state {
 
 typedef struct ms__run_soon {
     const ms__segment *index;
-    const unsigned char *at; /* what is read in the next step; NULL: there is none */
-    uint32_t n;              /* and how many of it */
+    const unsigned char *at; /* what the next step reads; NULL: nothing */
+    uint32_t n;              /* elements there */
     uint32_t list;           /* number of the list, if the state is THERE */
     ms__soon_state state;
 } ms__run_soon;
@@ -238,8 +238,8 @@ static uint32_t ms__runs_wanted(ms__log *log, const ms__reading *s, ms__list_ite
     return n;
 }
 
-/* Keeps the runs that were found, up to the first segment of which nothing is known. The
- * last word tells those of this call from others. */
+/* Keeps the runs that were found, up to the first segment in the state UNKNOWN. The last
+ * word, li->soon, shows later that they are of this call. */
 static void ms__runs_keep(const ms__reading *s, ms__list_iter *li,
                           const ms__run_soon *soon, uint32_t n)
 {
@@ -281,7 +281,8 @@ static uint32_t ms__run_found(ms__log *log, const ms__reading *s, ms__list_iter 
     return MS__NO_SEGMENT;
 }
 
-#define MS__RUNS_FEW 4u /* so few are read as soon without: the newest 20 in 0.93 of it */
+#define MS__RUNS_FEW 4u /* so few are read faster without: the newest 20 in 0.93 of the
+                           time */
 
 /* Returns how many runs a query needs soon, if all are as long as the last one. The
  * newest 20, mostly of one run or two, took twice as long with all of them. */
@@ -403,8 +404,8 @@ static bool ms__list_iter_skips(const ms__log *log, const ms__reading *s,
 
 #define MS__ORDER_SOON 8u
 
-/* Prefetches for a reader of a whole clustered segment, who goes to and fro: the place of
- * one record, and the bytes of one before it. next: the entry that is read next. */
+/* Prefetches for a reader of a whole clustered segment, by number: the place of one
+ * record, and the bytes of one before it. next: the position that is read next. */
 static void ms__order_soon(const ms__log *log, const ms__list_iter *li, uint32_t next,
                            bool backward)
 {
@@ -419,7 +420,7 @@ static void ms__order_soon(const ms__log *log, const ms__list_iter *li, uint32_t
 }
 
 /* Makes the 64 KiB around a record of a clustered segment readable, for a reader of all
- * of it, who goes to and fro. */
+ * of it: the records next in number are anywhere in it. */
 static void ms__block_populate(const ms__log *log, const ms__segment *l, uint64_t offset)
 {
     uint64_t from = offset & ~(MS__GRAIN - 1), upto = from + MS__GRAIN;
@@ -438,9 +439,9 @@ static MS__NOINLINE void ms__entry_populate(ms__log *log, const ms__segment *l,
 }
 
 /* Returns the address of a record of a segment, sets its unit, and `known` as of an
- * iterator. Reads nothing of the record, which would wait for it. A record that was
- * checked needs no look; of another one the header's page is populated. all: the reader
- * reads all of a clustered segment. */
+ * iterator. Reads nothing of the record, which would wait for memory. If it was not
+ * checked, the page of its header is populated. all: the reader reads all of a clustered
+ * segment. An impossible entry has the address of the superblock, which is no record. */
 static inline const unsigned char *ms__log_entry(ms__log *log, const ms__segment *l,
                                                  uint32_t entry, bool all,
                                                  uint32_t *unit, uint32_t *known)
@@ -448,7 +449,7 @@ static inline const unsigned char *ms__log_entry(ms__log *log, const ms__segment
     *unit = entry < l->n ? ms__segment_unit(l, entry) : UINT32_MAX;
     *known = 0;
     uint64_t at = (uint64_t)*unit * 8, size = l->offset - l->base;
-    if (at >= size) return log->map.super; /* it is counted as damaged */
+    if (at >= size) return log->map.super; /* the reader counts it as damaged */
     if (MS__LIKELY(ms__bit_get(l->checked, entry)))
         *known = (uint32_t)((size - at) / 8);
     else ms__entry_populate(log, l, l->base + at, all);
@@ -498,9 +499,9 @@ static bool ms__log_step(const ms__reading *s, ms__list_iter *li)
 
 #define MS__PAGES_FULL 4096u /* of a longer record only the header's page is populated */
 
-/* Populates the pages of n records of a run, from entry i on, in one call. With a call
- * for each record one conversation of 1,000,000 messages took a new process 4.3 us a
- * message; so it takes 3.4 (medians of 6, in turns). */
+/* Populates the pages of n records of a run, from entry i on, in one call. A message of
+ * one conversation of 1,000,000 takes a new process 3.4 us, and 4.3 with a call for each
+ * record (medians of 6, in turns). */
 static MS__NOINLINE void ms__run_populate(ms__log *log, const ms__list_iter *li,
                                           uint32_t i, uint32_t step, uint32_t n)
 {

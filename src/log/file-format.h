@@ -1,16 +1,16 @@
 
 /* ==== [file-format] the bytes of a log file ==========================================
- * A log is one file: a stream of records, with nothing beside it. This essay and [record]
- * are the format; another reader can be written from them. Integers are little-endian,
- * times signed 64-bit nanoseconds since 1970 (MS_TIME_NONE: none), checks CRC32C.
+ * A log is one file: a superblock, then records. This essay and [record] are the format:
+ * another reader can be written from them. Integers are little-endian, times signed
+ * 64-bit nanoseconds since 1970 (MS_TIME_NONE: unknown), checks CRC32C.
  *
  *   0           4096    8192                                    watermark    end of file
  *   [ superblock | copy ][ record record ... INDEX | record ... INDEX | ... ][ zeros ]
  *                         `----- segment 0 ------'  `--- segment 1 ---'
  *
  * Bytes below the watermark never change and never move. So readers need no locks,
- * pointers into the map stay valid, and a copy that is made beside a writer is a file as
- * a crash would have left it. A file only grows. Compaction copies into a new file
+ * pointers into the map stay valid, and a copy that is made while a writer works is like
+ * a file after a crash. A file only grows. Compaction copies into a new file
  * (ms_log_rewrite).
  *
  *   superblock, 4096 bytes; what is not named is zero, and ignored
@@ -24,20 +24,20 @@
  *     40     8   time of creation
  *     48     4   kind of check, 1: CRC32C
  *     52     4   check of bytes 0 to 51
- *     56    16   lineage: the lineage of the log that a rewrite made this one from, which
- *                is the id of its first file. Zeros: the id of this file
- *     72     4   check of bytes 56 to 71. Where it does not hold, the copy's count. Where
- *                neither holds, and neither lineage is zeros with a check of 0, it is
- *                unknown, and so is a lineage of zeros with its check
+ *     56    16   lineage: the id of the first file of this log, which rewrites keep;
+ *                zeros if that is this file
+ *     72     4   check of bytes 56 to 71; 0 after zeros. A lineage with a valid check, on
+ *                page 0 or in the copy, counts before zeros with 0. Any other lineage is
+ *                unknown, and so are zeros with a valid check
  *   4096    76   bytes 0 to 75 again. A reader takes them if those at 0 are damaged, are
  *                those of another file, or stand before zeros alone. Then it ignores the
- *                live words, and all up to the last byte that is not zero is visible. The
- *                next writer mends what is damaged
- *   live words, which the one writer changes in place
+ *                live words below, and all up to the last byte that is not zero is
+ *                visible. The next writer mends what is damaged
+ *   live words, which the writer that holds the lock changes in place
  *   1024     8   watermark: all below is visible. The writer stores it last, with
  *                release; readers load it with acquire and read no further
- *   1088     8   offset of the newest segment index (see below), 0: none
- *   1096     8   offset of the segment index before it, 0: none
+ *   1088     8   offset of the newest segment index (see below), 0: none known
+ *   1096     8   offset of the segment index before it, 0: none known
  *                A writer stores both before its line below. They are as trusted as the
  *                watermark
  *   1152     8   the writer's line: boot number of its machine, 0: unknown
@@ -52,8 +52,8 @@
  *                to 2^64 - 1 and, when it closes, to the watermark
  *   1224     4   1: a compaction replaces this file by another one, and no writer
  *                that has it open appends. The next writer that opens it sets 0
- *   1232     8   UNCONFIRMED: the boot number of the machine while it is not known what
- *                the disk has above the durable end: a sync failed, or the sync that
+ *   1232     8   UNCONFIRMED: the boot number of the machine, or 1, while it is not known
+ *                what the disk has above the durable end: a sync failed, or the sync that
  *                follows zeroing has not ended. 0: it is known
  *   1240     8   SYNCING: 1 while a sync of an exclusive writer works, and while bytes
  *                must be written again before one counts. A kill leaves it
@@ -63,7 +63,7 @@
  *                   0   8   generation, rising; after the largest number comes 0
  *                   8   8   durable end: all below was synced before this was written
  *                  16   8   sequence number of the last message below it
- *                  24   8   offset of the newest segment index below it, 0: none
+ *                  24   8   offset of the newest segment index below it, 0: none known
  *                  32   8   zero
  *                  40   4   check of bytes 0 to 39
  *
@@ -84,9 +84,9 @@
  *   those of one view together. Their numbers are below 2^32 - 1. Each has the number of
  *   the segment, plus one, at 28; all other messages have 0 there.
  *
- *   kind LOST, flag COMMIT, 16 bytes after the header: the file was truncated. The next
- *   writer writes this record first. 0: 8 bytes, where the visible log had ended. After a
- *   clustered segment whose index is missing it belongs to that segment.
+ *   kind LOST, flag COMMIT: the file was truncated, and the next writer stored this
+ *   first. Its body: 8 bytes, the offset where the visible log had ended; 8 zeros. After
+ *   a clustered segment whose index is missing it belongs to that segment.
  *
  *   kind GAP: numbers up to the one in the header were given, though no record has them.
  *   One field: LOCATION, "-". See ms_copy.
@@ -114,10 +114,10 @@
  *   segment index; offsets from the end of the header; first the state that opening
  *   starts from
  *      0     8   bytes of damaged ranges so far
- *      8     8   the newest summary, 0: none   16: 4: its number, plus one
+ *      8     8   offset of the newest summary, 0: none   16: 4: its number, plus one
  *     20    20   zero
  *     40     8   messages so far
- *     48     8   their bytes
+ *     48     8   their bytes, with padding
  *     56     8   sequence number of the last one
  *     64     4   d: segment indexes in the directory: the 32 before this one, or all
  *     68     4   damaged ranges so far
@@ -129,8 +129,8 @@
  *    100     4   n: records in it: messages, changes
  *    104     8   offset where it begins
  *    112     8   first, 120: last sequence number of a message, 0: none
- *    128     8   smallest, 136: largest time, MS_TIME_NONE: none has one
- *    144     8   messages, 152: their bytes
+ *    128     8   smallest, 136: largest time; 2^63 - 1 and MS_TIME_NONE if none has one
+ *    144     8   messages, 152: their bytes, with padding
  *    160     4   s: posting lists   164: p: postings
  *    168     4   e: holes, at most 8   172: 1: the segment is clustered, else 0
  *    176     4   f: there are 2^f buckets      180: w: bytes of a posting, 2 or 4
@@ -142,9 +142,9 @@
  *                        AMEND or HIDE in this segment or an older one
  *                e x 24  holes: damaged ranges. 0: 8: sequence number, 8: 4: location,
  *                        12: 4: reach, all as the header of the record had them; 16: 4:
- *                        units of 8 bytes from `begins` on; 20: 4: its kind, 0: the
- *                        header was damaged, too, or there are more holes. Where a
- *                        hole of a clustered segment is says nothing of its number
+ *                        end of the record before it, in units of 8 bytes from the
+ *                        start of the segment; 20: 4: its kind, 0: the header was
+ *                        damaged, too, or this is the last of more than 8 holes
  *                4 each: a check for each block of 4096 bytes of what follows, the last
  *                        block has less; then that of all from 0 to here, which begins
  *                        with the id of the file and o, as the header check does
@@ -174,7 +174,8 @@
  *                list if all four have bit i; else it has not
  *
  * A record at offset o of a file is valid if and only if
- * (FF1) RC1 and RC2 of [record] hold, with the check above;
+ * (FF1) RC1, RC2 and RC4 of [record] hold, with the header check above; of a message or a
+ *      change RC3 and RC5, too;
  * (FF2) its size fits below the watermark, or below the end of the file where the
  *      watermark is not trusted;
  * (FF3) a MESSAGE has a sequence number larger than all before it; in a clustered
@@ -182,10 +183,10 @@
  *
  * The watermark is trusted if the writer's line has the boot number of this machine and
  * the device and inode of this file, and the watermark is a multiple of 8. Then memory
- * has kept everything since. It has no check: where it is below the durable end, that
- * counts. Where a valid record follows one with COMMIT after it, the log ends after the
- * last COMMIT. Otherwise a walk finds the end: from the newest segment index below the
- * durable end on, record by record, to the first byte x that begins no valid one.
+ * has kept everything since. It has no check: the durable end counts if it is larger, and
+ * if a valid record follows one with COMMIT after it, the log ends after the last COMMIT.
+ * An untrusted one is ignored, and a walk finds the end: from the newest segment index
+ * below the durable end on, by record, to the first byte x that begins no valid one.
  * (FF4) If x is below the trusted watermark or the durable end, or a valid record after x
  *      has SYNCED, bytes were damaged. They stay and are skipped. A valid header shows
  *      how far its record reaches; else records go on at the next valid one on the 8-byte
@@ -210,7 +211,7 @@
 #define MS__SUPER_COPY   4096u /* where the fixed part stands again */
 #define MS__FIRST_RECORD 8192u
 #define MS__LOG_VERSION 3u
-#define MS__SUPER_FIXED  76u /* what never changes */
+#define MS__SUPER_FIXED  76u /* bytes that stand in both pages */
 #define MS__AT_LINEAGE   56u
 #define MS__AT_MARK     1024u
 #define MS__AT_HINT     1088u
@@ -244,8 +245,7 @@ static const unsigned char ms__log_magic[8] = {0x89, 'M', 'S', 'L', 13, 10, 26, 
 /* The identity of a file, from its superblock; never changes. */
 typedef struct ms__file_id {
     unsigned char id[16];
-    unsigned char lineage[16]; /* id of the first file, which rewrites keep. Zeros: it is
-                                  unknown */
+    unsigned char lineage[16]; /* id of the log's first file. Zeros: unknown */
     int64_t created;
     uint32_t crc; /* of id: the start of every header check */
     uint64_t hash_key[2];
@@ -277,8 +277,8 @@ static void ms__super_lineage_put(const ms__file_id *f, unsigned char *h)
     ms__put32(h + MS__AT_LINEAGE + 16, ms__crc32c(0, f->lineage, 16));
 }
 
-/* Reads the lineage. h: both pages; one that names another file does not count. A check
- * that holds counts before zeros, which a lost sector may have left. */
+/* Reads the lineage. h: both pages; one with another id than f's does not count. A valid
+ * check counts before zeros, which a lost sector may have left. */
 static void ms__super_lineage_get(ms__file_id *f, const unsigned char *h)
 {
     bool zeros = false;
@@ -309,7 +309,7 @@ static void ms__super_encode(const ms__file_id *f, unsigned char *h)
     ms__put64(h + MS__AT_MARK, MS__FIRST_RECORD);
 }
 
-/* Compares the version before the check: a newer version may check otherwise. */
+/* Decodes a fixed part. A version counts only if the check holds. */
 static MS__ONCE ms_result ms__super_decode(const unsigned char *h, const char *path,
                                            ms__file_id *f, ms_error *err)
 {
@@ -345,7 +345,7 @@ static MS__ONCE ms_result ms__super_decode(const unsigned char *h, const char *p
 /* ---- The live words. */
 
 typedef struct ms__checkpoint {
-    uint64_t generation, end, seq, hint;
+    uint64_t generation, end, seq, hint; /* hint: offset of a segment index */
 } ms__checkpoint;
 
 static void ms__checkpoint_encode(const ms__checkpoint *s, unsigned char *p)
@@ -442,7 +442,7 @@ static void ms__own_header(unsigned char *r, uint64_t size, unsigned kind, unsig
     memset(r + size, 0, (size_t)(ms__align8(size) - size));
 }
 
-/* Encodes a LOST record, unsealed: the file was durable up to `end`. */
+/* Encodes a LOST record, unsealed: the visible log had ended at `end`. */
 static void ms__lost_encode(uint64_t end, uint64_t seq, unsigned char *r)
 {
     ms__own_header(r, MS__LOST_SIZE, MS__KIND_LOST, 0, seq);
@@ -511,8 +511,9 @@ static bool ms__state_decode(ms__state *s, const unsigned char *r, uint64_t offs
 typedef struct ms__segment {
     uint64_t offset, base; /* of the record; of the segment */
     uint64_t next;         /* after the record */
+    /* its number; d, n, s, p, f, w of the essay */
     uint32_t number, listed, n, lists, postings, bits, width, damaged_ranges, blocks;
-    uint32_t n_holes;   /* of these */
+    uint32_t n_holes;   /* of the damaged ranges, those in `holes` */
     uint32_t n_changed; /* UINT32_MAX: too many to write them down */
     uint32_t clustered; /* 1: entries are not in the order of their numbers */
     uint64_t first_seq, last_seq, messages, bytes;
@@ -525,15 +526,15 @@ typedef struct ms__segment {
     uint32_t own_size;
     const unsigned char *home; /* the bytes at base, if one mapping has all of the
                                   segment, else NULL */
-    uint32_t *checked; /* a bit for each record that was found valid */
-    uint32_t *sound;   /* a bit for each block that was, */
-    uint32_t whole;    /* all were; atomic */
+    uint32_t *checked; /* a bit for each record that was found valid; atomic */
+    uint32_t *sound;   /* the same for blocks, in blocks / 32 + 1 words; atomic */
+    uint32_t whole;    /* all blocks were; atomic */
     uint32_t *ranks;   /* messages before each 256th record, and all; atomic */
     uint32_t ranked;   /* they were counted; atomic */
-    uint32_t placed;   /* all blocks of the array `record` were; atomic */
-    uint32_t last;     /* the unit of the record that was checked last; atomic */
+    uint32_t placed;   /* all blocks from `record` up to `begin` were; atomic */
+    uint32_t last;     /* units from `base` to the record checked last; atomic */
     uint32_t run;      /* so many in a row were near the one before; atomic */
-    uint32_t ahead;    /* the step that was read ahead last, plus one; atomic */
+    uint32_t ahead;    /* MS__STEP of the file read ahead last, plus one; atomic */
 } ms__segment;
 
 /* Returns how many bytes its arrays have: the blocks. */
@@ -586,7 +587,7 @@ static uint32_t ms__segment_front(const ms__file_id *f, uint64_t offset,
 }
 
 /* Decodes the record at offset as a segment index; false for numbers that are impossible.
- * Its blocks are checked where they are used. */
+ * Its arrays stay at r. Its blocks are checked where they are used. */
 static bool ms__segment_decode(ms__segment *l, const unsigned char *r, uint64_t offset)
 {
     uint32_t size = ms__get32(r);
@@ -662,9 +663,9 @@ typedef struct ms__run {
     bool mixed;
 } ms__run;
 
-#define MS__IS_MESSAGE 0x80000000u /* beside the unit of a record in a segment index */
+#define MS__IS_MESSAGE 0x80000000u /* a bit in the array `record` */
 
-/* Returns the unit of record i, with a bit that shows whether it is a message. */
+/* Returns where record i is: units of 8 bytes from the base of the segment. */
 static uint32_t ms__segment_unit(const ms__segment *l, uint32_t i)
 {
     return ms__get32(l->record + (size_t)i * 4) & ~MS__IS_MESSAGE;
@@ -683,7 +684,7 @@ static uint32_t ms__segment_entry(const ms__segment *l, uint32_t i)
     return entry < l->n ? entry : i;
 }
 
-/* Returns the place of entry i in its segment: places rise with numbers. */
+/* Returns the place of entry i in its segment, see [core]: its number if clustered. */
 static uint32_t ms__segment_place(const ms__segment *l, uint32_t i)
 {
     if (i >= l->n) return UINT32_MAX;

@@ -1,13 +1,11 @@
 
 /* ==== [log-find] messages of sealed segments; edits of a log ===========================
- * Answers for [core] from a log's sealed segments. A message is found by its number with
- * two binary searches: over the segment indexes, of which that reads the first page, and
+ * Functions of [core]'s table for a log's sealed segments. A message is found by its
+ * number with two binary searches: over the segment indexes (the first page of each), and
  * over the records of one (of a clustered one, over the numbers in its index). A key is
  * looked up in the segments that may have its posting list.
  *
- * Edits of a location are read when they are first asked for, once a handle, and kept. A
- * bit of 65,536, by the location's hash, shows that it may have any; the segment index
- * has the bits that are set.
+ * "Edits" in [log-map] has when those of a location are read.
  * ================================================================================== */
 
 /* ---- Messages by number. */
@@ -48,8 +46,8 @@ static uint32_t ms__segment_nth(const ms__segment *l, uint32_t k)
     return ms__segment_entry(l, i);
 }
 
-/* Returns record i of a segment, a message; *broken: its body is damaged, but not its
- * header, which has its number. NULL: that is damaged, too. */
+/* Returns record i of a segment, a message. *broken: not all of it is valid; its header,
+ * which has its number, is. NULL: that is damaged, too. */
 static const unsigned char *ms__segment_numbered(const ms__log *log, const ms__segment *l,
                                                  uint32_t i, bool *broken)
 {
@@ -156,7 +154,7 @@ static uint64_t ms__segment_past(ms__log *log, uint32_t s, uint64_t seq, bool lo
         if (!l) break;
         if (ms__segment_may_have(l, seq)) *damaged = true;
         if (lost) past = ms__segment_from_nth(l, s, ms__segment_messages(l));
-        if (last) break; /* one without messages says nothing of those before it */
+        if (last) break; /* one without messages does not bound those before it */
     }
     return past;
 }
@@ -314,7 +312,7 @@ static bool ms__bloom_set_all(ms__log *log, const ms__segment *l)
     return true;
 }
 
-/* Returns the edits of a location if they were read before, else NULL. */
+/* Returns the edits of a location if they were read, else NULL. Needs no lock. */
 static ms__edits *ms__edits_known(const ms__log *log, ms_str location)
 {
     ms__tail_names *edits = (ms__tail_names *)(uintptr_t)&log->edits.names;

@@ -8,24 +8,24 @@
  *
  *   - A segment index holds the posting lists of one segment: for each list its number (a
  *     hash) and the records that are in it. It is written at once when a segment is full.
- *   - A summary stands above 32 segments. Its Bloom filters answer which of the 32 may
- *     have a list. It is written in portions after appends, so that no append stalls.
- *     Filters need no merge, and a lookup touches one place in memory. For 32 segments of
- *     65,536 messages with a key each they take 4 MB; lists of segments took 25 MB.
+ *   - A summary covers 32 segments. Its Bloom filters show which of the 32 may have a
+ *     list. It is written in portions after appends, so that no append stalls. Filters
+ *     need no merge, and a lookup reads one place in memory. For 32 segments of 65,536
+ *     messages with a key each they take 4 MB; lists of segments would take 25 MB.
  *
  * A lookup of a posting list goes from segment to segment (ms__segment_has): the filter
  * of a group of 32 excludes most, the segment index confirms. Both are read when they are
  * first needed, and known by a pointer afterwards (ms__entry_node). A segment index is
  * checked block by block, each block when it is first read: a lookup of an absent list
- * reads two. With checks of whole records the newest 20 of 1,000,000 locations took a
- * fresh handle 4 to 16 ms; now they take 0.5 ms.
+ * reads two. So the newest 20 of 1,000,000 locations take a fresh handle 0.5 ms, and 4 to
+ * 16 ms with checks of whole records.
  *
- * Clustered segments. The messages of one conversation among 1,000 lie on a page each,
- * and to read them in a new process took a page fault each: 7.5 us a message. So a
- * rewrite sorts by location and view, in segments of up to 256 MiB: 0.5 us, and 40 ns
- * instead of 150 when it is read again (1,000,000 messages of 640 bytes, each location
- * read by a process of its own; `make bench BENCH='--only R8,R9'` has such a measure).
- * Sorted by location alone a view of half of its messages took 1.7 times as long.
+ * Clustered segments. Appended, the messages of one conversation among 1,000 lie on a
+ * page each, and a new process takes a page fault for each: 7.5 us a message. A rewrite
+ * sorts by location and view, in segments of up to 256 MiB: 0.5 us, and 40 ns instead of
+ * 150 when it is read again (1,000,000 messages of 640 bytes, each location read by a
+ * process of its own; `make bench BENCH='--only R8,R9'` has such a measure). Sorted by
+ * location alone a view of half of its messages takes 1.7 times as long.
  *
  *   - Entries are numbered in the order in which the records stand. So all that a view
  *     reads of the index stands together, too, and one block or two are checked of the
@@ -34,8 +34,7 @@
  *     segment is derived and lacks what is damaged: open cursors, followers and forks
  *     hold places. So a place is the number itself (`number_of`); logs with numbers of
  *     over 32 bits are not clustered. `order` has the entries in the order of numbers:
- *     queries over everything, bounds, and one number read it. With the rank of a record
- *     as its place, two damaged bits moved a follower to another message.
+ *     queries over everything, bounds, and lookups of one number read it.
  *   - The entries of a posting list are in the order of numbers. They rise, except in the
  *     lists that have the records of several views (a timeline, an agent's rest).
  *   - A tail does not take records in another order. A walk that fills the tail from a
@@ -48,9 +47,9 @@
  *     list has what is damaged there: each query that reads the segment reports it. In a
  *     clustered one that holds for all queries of its location, whatever numbers they ask
  *     for: what is damaged may have had any number of the segment.
- *   - The place of a segment index is in its summary and in each of the next 32 segment
- *     indexes. The place of a summary is in each later one and in the newest segment
- *     index. So a damaged record hides the place of no other.
+ *   - The offset of a segment index is in its summary and in each of the next 32 segment
+ *     indexes. That of a summary is in each later one and in the newest segment index. So
+ *     a damaged record hides no other.
  *
  * The walk from record to record (ms__record_walk) serves opening, following, verifying
  * and deriving alike. It stops at the first invalid byte, or steps over it as damage:
@@ -197,8 +196,8 @@ static bool ms__entry_less(const void *a, const void *b)
 typedef struct ms__segment_work {
     ms__row *rows, *sorted;
     bool clustered;
-    ms__keyed *keyed; /* clustered: of the records, twice; */
-    uint32_t *rank;   /* then how many of them have a smaller number */
+    ms__keyed *keyed; /* clustered: number and entry of each record, with room to sort; */
+    uint32_t *rank;   /* in that room: how many records have a smaller number, by entry */
     uint32_t *begin, *entries;
     uint32_t *units, *number; /* of the records: see ms__records_number */
     size_t size;
@@ -298,8 +297,8 @@ static void ms__holes_put(const ms__tail *t, unsigned char *p)
     }
 }
 
-/* Fills the arrays of a clustered segment, in which records stand in any order. There are
- * no changes in one that this library made; one has the number of the message before. */
+/* Fills the arrays `order` and `number_of` of a clustered segment. This library makes
+ * none with changes; a change would have the number of the message before. */
 static void ms__order_fill(const ms__log *log, ms__segment_work *w,
                            const ms__segment *l)
 {
@@ -395,10 +394,9 @@ static void ms__list_encode(const ms__node_table *table, uint32_t first, uint32_
         ms__put64(p, ms__node_entry(table, i)->offset);
 }
 
-/* Makes the segment index of a tail in allocated memory, without the record's two checks.
- * It is to be stored at the end of the log. state: at its end; NULL: zeros, and no
- * directory. Returns NULL without memory, or if it would be too large for a record (then
- * *size is not 0). */
+/* Makes the segment index of a tail, to be stored at log->end, without the record's two
+ * checks. state: at its end; NULL: zeros, and no directory. The caller frees the result,
+ * *size bytes with padding. NULL: no memory, or too large for a record (*size is 0). */
 static unsigned char *ms__segment_make(ms__log *log, const ms__tail *t, bool clustered,
                                        const ms__state *state, uint32_t *size)
 {
@@ -442,9 +440,9 @@ static unsigned char *ms__segment_make(ms__log *log, const ms__tail *t, bool clu
     return r;
 }
 
-/* ---- What was read, by number. */
+/* ---- Index records in memory, by number. */
 
-/* Makes room for number i. */
+/* Makes room for number i. False: no memory. */
 static MS__ONCE bool ms__nodes_reserve(ms__log *log, ms__node_table *table, uint32_t i)
 {
     ms_alloc counted = ms__log_alloc(log);
@@ -546,7 +544,7 @@ static bool ms__segment_at(const ms__log *log, uint64_t offset, uint64_t limit,
     return ms__get32(l->numbers - 4) == ms__segment_front(&log->id, offset, l);
 }
 
-/* Decodes segment index i if its place is known and it is valid. */
+/* Decodes segment index i if its offset is known and it is valid. */
 static bool ms__segment_known(const ms__log *log, uint32_t i, ms__segment *l)
 {
     const ms__entry_node *e = ms__node_entry(&log->index.segments, i);
@@ -565,7 +563,7 @@ typedef struct ms__record_walk {
     uint32_t cluster;  /* of the last message, see ms__cluster_of; */
     uint64_t floor;    /* the largest number before its segment */
     bool quiet;       /* damage is not reported */
-    uint64_t damaged, damaged_bytes, index_damaged;
+    uint64_t damaged, damaged_bytes, index_damaged; /* ranges; INDEX records */
     uint32_t n_holes; /* damaged ranges since the caller set it to 0 */
     ms__hole holes[MS__HOLES];
     uint64_t spent;          /* bytes of bodies that a search has checked */
@@ -790,9 +788,7 @@ static bool ms__sector_is_zero(const ms__log *log, uint64_t from, uint64_t upto,
 
 /* Decides by (FF4) about the invalid bytes at s->at, above the durable end: returns
  * whether they are damage, and moves `trusted` to the valid record after them. What no
- * valid record follows is dead either way, since the log ends after a COMMIT. A power
- * loss leaves each sector as it was at some time, and room is zeros before it is used. So
- * where it tore a record, some sector has only zeros from there on. */
+ * valid record follows is dead either way, since the log ends after a COMMIT. */
 static bool ms__record_walk_damaged(ms__record_walk *s)
 {
     const unsigned char *r = ms__log_at(s->log, s->at);
@@ -808,7 +804,7 @@ static bool ms__record_walk_damaged(ms__record_walk *s)
     return true;
 }
 
-/* Returns whether a record of any number begins in [from, upto) that is valid else. */
+/* Returns whether a record begins in [from, upto) that is valid, but for its number. */
 static bool ms__holds_record(ms__log *log, uint64_t from, uint64_t upto)
 {
     ms__record_walk s;
@@ -885,15 +881,14 @@ static MS__NOINLINE ms__segment *ms__segment_derive(ms__log *log, uint32_t segme
     return seg;
 }
 
-/* Returns how many damaged ranges of a segment each of its lists may have lost a message
- * to: those that were known when its index was made. What was damaged later is in its
- * list. */
+/* Returns how many damaged ranges of a segment its lists may lack records of: those known
+ * when its index was made. Lists have the records that were damaged later. */
 static uint32_t ms__segment_lost(const ms__segment *l)
 {
     return l->damaged_ranges;
 }
 
-/* ---- The places of index records. */
+/* ---- The offsets of index records. */
 
 /* Enters n offsets of index records, of numbers from `first` on. A known offset stays. */
 static void ms__offsets_enter(ms__log *log, ms__node_table *table, const unsigned char *p,
@@ -923,8 +918,8 @@ static void ms__listed_offsets_enter(ms__log *log, uint32_t i)
     if (e->offset == 0) e->offset = l.state.summary;
 }
 
-/* Looks for the place of segment index i in later ones, the nearest first. Each is read
- * once (e->listed), and places that no record has are looked for once (unlisted). */
+/* Looks for the offset of segment index i in later ones, the nearest first. Each is read
+ * once (e->listed), and an offset that none has is looked for once (unlisted). */
 static void ms__segment_seek(ms__log *log, uint32_t i)
 {
     const ms__node_table *t = &log->index.segments;
@@ -938,9 +933,9 @@ static void ms__segment_seek(ms__log *log, uint32_t i)
     if (!ms__node_entry(t, i)->offset) log->index.unlisted = i;
 }
 
-/* Returns where segment i ends if the place of its index is not known: where the next
- * segment with a place begins, or at its index if that cannot be read. The segments
- * between have no records then. */
+/* Returns where segment i ends if the offset of its index is not known: where the next
+ * segment whose index has one begins, or at that index if it cannot be read. The segments
+ * between then have no records. */
 static uint64_t ms__segment_end(ms__log *log, uint32_t i, uint64_t from)
 {
     ms__segment l;
@@ -957,7 +952,7 @@ static uint64_t ms__segment_end(ms__log *log, uint32_t i, uint64_t from)
 }
 
 /* Reads summary i. One that cannot be read becomes a node without filters. Then the
- * newest segment index of its group has the place of the summary before it. NULL: no
+ * newest segment index of its group has the offset of the summary before it. NULL: no
  * memory. */
 static ms__summary *ms__summary_load(ms__log *log, uint32_t i)
 {
@@ -969,7 +964,7 @@ static ms__summary *ms__summary_load(ms__log *log, uint32_t i)
     if (!r || !ms__summary_decode(&s, r, e->offset) || s.number != i) {
         memset(&s, 0, sizeof s);
         ms__log_event(log, MS_LOG_INDEX_DAMAGE, e->offset, 0, 0, 0, 0);
-        uint32_t newest = i * MS__FAN + MS__FAN - 1; /* it has the place before this */
+        uint32_t newest = i * MS__FAN + MS__FAN - 1; /* it has that offset */
         ms__segment_seek(log, newest);
         ms__listed_offsets_enter(log, newest);
     }
@@ -983,7 +978,7 @@ static ms__summary *ms__summary_load(ms__log *log, uint32_t i)
     return node;
 }
 
-/* Returns summary i. Its place is known, or comes from a later one. NULL: no memory. */
+/* Returns summary i. Its offset is known, or comes from a later one. NULL: no memory. */
 static ms__summary *ms__summary_get(ms__log *log, uint32_t i)
 {
     const ms__node_table *t = &log->index.summaries;
@@ -994,7 +989,7 @@ static ms__summary *ms__summary_get(ms__log *log, uint32_t i)
     return ms__summary_load(log, i);
 }
 
-/* Finds the place of segment index i, if any record has it. False: no memory. */
+/* Finds the offset of segment index i, if any record has it. False: no memory. */
 static bool ms__segment_find_place(ms__log *log, uint32_t i)
 {
     uint32_t g = i / MS__FAN;
@@ -1004,8 +999,8 @@ static bool ms__segment_find_place(ms__log *log, uint32_t i)
     return true;
 }
 
-/* Reads segment index i if its place is known and it is valid, else returns NULL. *room
- * becomes false without memory. */
+/* Reads segment index i if its offset is known and it is valid, else returns NULL. *room:
+ * false without memory. */
 static MS__NOINLINE ms__segment *ms__segment_read(ms__log *log, uint32_t i, bool *room)
 {
     ms__segment l;
@@ -1125,16 +1120,16 @@ static bool ms__times_miss(const ms_query *q, int64_t first, int64_t last)
 
 #define MS__NO_SEGMENT UINT32_MAX
 
-/* The answer of a filter for the 32 segments of a group. */
-typedef struct ms__asked {
-    uint32_t number; /* MS__NO_SEGMENT: no filter was asked yet */
+/* The result of a filter for the 32 segments of a group. */
+typedef struct ms__group_mask {
+    uint32_t number; /* of the group; MS__NO_SEGMENT: no filter was read yet */
     uint32_t mask;
-} ms__asked;
+} ms__group_mask;
 
 /* Returns whether segment i has a posting list, or may have lost it, and finds it. The
- * filter of the group, which is asked once for all its segments, excludes most. */
-static bool ms__segment_has(ms__log *log, ms__asked *group, uint64_t list, uint32_t i,
-                            bool locked, ms__run *run, ms_result *result)
+ * filter of the group, which is read once for all its segments, excludes most. */
+static bool ms__segment_has(ms__log *log, ms__group_mask *group, uint64_t list,
+                            uint32_t i, bool locked, ms__run *run, ms_result *result)
 {
     if (i / MS__FAN != group->number) {
         group->number = i / MS__FAN;
@@ -1153,7 +1148,7 @@ static bool ms__segment_has(ms__log *log, ms__asked *group, uint64_t list, uint3
 static uint32_t ms__segment_after(ms__log *log, uint64_t list, uint32_t i, uint32_t n,
                                   bool locked, ms__run *run, ms_result *result)
 {
-    ms__asked group = {MS__NO_SEGMENT, 0};
+    ms__group_mask group = {MS__NO_SEGMENT, 0};
     for (; i < n && *result == MS_OK; i++)
         if (ms__segment_has(log, &group, list, i, locked, run, result)) return i;
     return MS__NO_SEGMENT;
@@ -1164,7 +1159,7 @@ static uint32_t ms__segment_after(ms__log *log, uint64_t list, uint32_t i, uint3
 static uint32_t ms__segment_before(ms__log *log, uint64_t list, uint32_t n, bool locked,
                                    ms__run *run, ms_result *result)
 {
-    ms__asked group = {MS__NO_SEGMENT, 0};
+    ms__group_mask group = {MS__NO_SEGMENT, 0};
     for (; n > 0 && *result == MS_OK; n--)
         if (ms__segment_has(log, &group, list, n - 1, locked, run, result)) return n - 1;
     return MS__NO_SEGMENT;

@@ -1,6 +1,6 @@
 
 /* ==== [log-list] listings and figures of a log =========================================
- * Answers for [list] from sealed segments, and the figures of the whole.
+ * The names of a sealed segment for [list], and the counts of the whole store.
  * ================================================================================== */
 
 static ms_result ms__log_names(ms__core *core, uint32_t segment, const ms_list_query *q,

@@ -5,9 +5,9 @@
  * the file. So the cost of opening does not depend on the size of the file, and neither
  * does memory.
  *
- * Tail. When a segment is full the writer appends its index and begins a fresh tail. A
- * cursor pins the tail that it opened with by a counter and takes no lock; the handle
- * frees an old tail when no cursor pins it.
+ * Tail. When a segment is full the writer appends its index (the segment is sealed) and
+ * begins a fresh tail. A cursor pins the tail that it opened with by a counter and takes
+ * no lock; the handle frees an old tail when no cursor pins it.
  *
  * Writing. One of two engines stores the bytes. MAP copies to a window of 1 MiB, mapped
  * writable just ahead of the end. Everything else is mapped read-only, so a wild pointer
@@ -15,18 +15,17 @@
  * steps of a quarter of the file, of 64 to 256 KiB. Larger steps make single appends slow
  * (2 ms with 4 MiB, 0.6 ms with 1 MiB) at the same mean. A full disk is found there,
  * before anything is visible. For MAP the writer zeroes the room at once, so the kernel
- * keeps the file in large folios: an append of 711 bytes then takes 130 ns. Populating
- * the map took 720 to 1,090 ns, page faults 840 ns (ext4, Linux 6.18). The superblock is
- * mapped alone, with random-access advice: in a large folio, each sync after a store to
- * it wrote up to 2 MiB.
+ * keeps the file in large folios: an append of 711 bytes takes 130 ns, with a page fault
+ * for each page 840 ns (ext4, Linux 6.18). The superblock is mapped alone, with
+ * random-access advice: in a large folio, a sync after a store to it writes up to 2 MiB.
  *
  * Several writers take turns, see [log-recover]. A writer waits for the lock by trying
  * again, a few times at once, then with pauses: no kernel has a lock with a bounded wait
  * that the death of its owner releases.
  *
  * Reading. A handle checks a record when it first reads it, and sets a bit: a check at
- * each read took a third of the time of a view. Segments have 8 MiB. With 4 MiB an
- * agent's 94 messages of 100,000 were in 18 segments, each of which cost as much as five
+ * each read would take a third of the time of a view. Segments have 8 MiB. With 4 MiB an
+ * agent's 94 messages of 100,000 are in 18 segments, each of which costs as much as five
  * messages. With 16 MiB, opening after a crash enters up to 22,000 messages, at 330 ns
  * each.
  *
@@ -50,7 +49,7 @@
  * ================================================================================== */
 
 #define MS__WINDOW          ((size_t)1 << 20)
-#define MS__SUPPLY          ((size_t)256 << 10)
+#define MS__SUPPLY          ((size_t)256 << 10) /* bytes that one call copies or zeroes */
 #define MS__STAGING_KEPT    ((size_t)2 << 20)
 #define MS__GRAIN           ((uint64_t)64 << 10) /* of maps; what Windows asks for */
 #define MS__ROOM_LEAST      ((uint64_t)64 << 10)
@@ -123,7 +122,7 @@ typedef struct ms__log_map {
     uint32_t n_mappings; /* atomic */
     void *tails[MS__PINS];   /* ms__tail: the one that takes records, and older ones that
                                 cursors still read */
-    uint32_t now;            /* the one that takes records is in slot now % MS__PINS;
+    uint32_t now;            /* tails[now % MS__PINS] is the one that takes records;
                                 atomic */
     uint32_t pins[MS__PINS]; /* number of cursors that read each; atomic */
     ms__tail *spare;
@@ -136,13 +135,14 @@ typedef struct ms__log_map {
     uint32_t bad_pages;  /* that the disk cannot read; atomic */
     uint32_t one_by_one; /* the system has no call for several pages; atomic */
     uint32_t looks;      /* records read ahead so far, at most MS__LOOKS; atomic */
-    uint32_t seen_line;  /* the epoch in the writer's line before `seen`: after a power
-                            loss the next writer may reach that mark again; atomic */
+    uint32_t seen_line;  /* epoch of the writer's line, loaded before `seen`: after a
+                            power loss a writer may reach that mark again; atomic */
     void *seen;          /* the watermark that a reader has caught up with, as a
                             number; atomic */
     uint64_t marked;     /* the watermark that the opening found, */
     uint32_t found_line; /* and the epoch of the writer's line */
-    bool salvaged;       /* records after it are visible, which a writer may overwrite */
+    bool salvaged;       /* records are shown that are not proven: a writer may overwrite
+                            them */
     unsigned char *staging; /* records not yet copied to the file: WRITE, and batches */
     size_t staging_size;
     uint64_t memory;     /* bytes allocated */
@@ -151,7 +151,8 @@ typedef struct ms__log_map {
 /* [log-index] Index records that were read. */
 typedef struct ms__log_index {
     ms__node_table segments, summaries;
-    bool merges;         /* shared: the next SUMMARY is this handle's to make */
+    bool merges;         /* this handle wrote the newest segment index: of shared writers
+                            it makes the next SUMMARY */
     ms__summary_build build;
     uint64_t segment_retry_end; /* no segment index is tried while the end is below */
     uint32_t unlisted;   /* no segment index above has a known offset and an unread
@@ -193,12 +194,12 @@ typedef struct ms__log_durable {
     bool together;         /* several threads have waited lately */
     bool poisoned;
     uint32_t waiting;           /* threads that wait for the end of a sync */
-    uint64_t end, seq;          /* all below is on the disk; its last message */
+    uint64_t end, seq;          /* all below is on the disk; number of its last message */
     uint64_t confirmed;         /* this handle has synced a checkpoint of this end; 0:
                                    none */
     uint64_t unproven_end;      /* the file was found to end here, perhaps with damage
                                    below */
-    bool damage;                /* it has met some */
+    bool damage;                /* the opening met some */
     uint64_t rewrite_range_end; /* a sync first writes again the bytes from `end` to
                                    here */
     uint64_t erased;            /* the lowest offset erased since the sync began */
@@ -206,10 +207,10 @@ typedef struct ms__log_durable {
     uint64_t zeroed_bytes;      /* after the end, see (FF5) */
 } ms__log_durable;
 
-/* [log-recover] The turn of a shared writer, and what a reader has to be told. */
+/* [log-recover] The turn of a shared writer, and what a reader has to report. */
 typedef struct ms__log_recovery {
     bool holds_lock;     /* shared: this handle has the lock of the file */
-    bool told;           /* a reader's call has returned that the file was replaced */
+    bool told;           /* a reader's call has reported that the file was replaced */
     uint64_t doubt;      /* not 0: a reader has taken in records from here on, after an
                             untrusted watermark, */
     uint64_t doubt_end;  /* to here */
@@ -329,14 +330,12 @@ static int ms__super_word(ms__log *log, uint32_t at, uint64_t v)
  * locations took 20 ms and 19 MiB, now 1.2 ms and 0.4 MiB. A walk from record to record
  * reads ahead by these functions. */
 
-#define MS__LOOKS    64u
-#define MS__COLD     30u /* microseconds that reading the superblock takes on a cold
-                            disk */
-#define MS__STEP     ((uint64_t)1 << 20)
-#define MS__WALK     16u
-#define MS__FURTHER  ((uint64_t)2 << 20)
-#define MS__NEAR     ((uint64_t)8 << 10) /* the next record is within this distance: a
-                                            walk */
+#define MS__LOOKS    64u /* records of a handle that are read ahead one by one */
+#define MS__COLD     30u /* microseconds: a disk takes longer to read the superblock */
+#define MS__STEP     ((uint64_t)1 << 20) /* a walk reads ahead once a step, */
+#define MS__WALK     16u                 /* from so many records in a row on, */
+#define MS__FURTHER  ((uint64_t)2 << 20) /* so many bytes */
+#define MS__NEAR     ((uint64_t)8 << 10) /* bytes at most between records of a walk */
 
 static void ms__log_read_ahead(const ms__log *log, uint64_t offset, uint64_t size)
 {
@@ -345,8 +344,7 @@ static void ms__log_read_ahead(const ms__log *log, uint64_t offset, uint64_t siz
 }
 
 /* Reads ahead one of the first records that a handle reads, if the superblock was not in
- * memory: a cold disk serves several reads at once. (Reading ahead always made the newest
- * 20 of long ago take 37 us instead of 3 in a warm file.) */
+ * memory: a cold disk serves several reads at once. (In a warm file the call is dear.) */
 static void ms__log_first_look(ms__log *log, uint64_t offset)
 {
     uint32_t n = ms__load32(&log->map.looks);
@@ -362,8 +360,7 @@ static void ms__log_first_look(ms__log *log, uint64_t offset)
  * pages that the file had at the opening are populated before a first look, by a call
  * that can fail; what cannot be read becomes damaged bytes. Later pages were written
  * since, and are in memory. A look near the one before populates 64 KiB. The second look
- * into 64 KiB populates the rest of them: all conversations of 200,000 messages one after
- * the other took 15 % longer without that. */
+ * into 64 KiB populates the rest of them. */
 
 #define MS__PAGE       4096u
 #define MS__PAGES_NEAR 16u
@@ -382,12 +379,13 @@ static bool ms__page_looked(const ms__log *log, uint64_t page)
            (ms__load32(&log->map.looked[page / 32]) >> (page % 32) & 1) != 0;
 }
 
-/* Returns whether one of the 16 pages around a page was looked at. */
+/* Returns whether a page was looked at of the aligned 16 that a page is in. */
 static bool ms__window_looked(const ms__log *log, uint64_t page)
 {
     return (ms__load32(&log->map.looked[page / 32]) >> (page % 32 & 16) & 0xFFFF) != 0;
 }
 
+/* Populates the pages from `page` to `last` and, by these rules, more. Takes no lock. */
 static MS__NOINLINE void ms__pages_populate(ms__log *log, uint32_t page, uint32_t last)
 {
     uint64_t bad = 0;
@@ -457,7 +455,7 @@ static void ms__log_populate(const ms__log *log, uint64_t offset, uint64_t n)
                 last < log->map.n_looked ? last : log->map.n_looked - 1));
 }
 
-/* Returns the address of an offset, of which nothing may be read yet. */
+/* Returns the address of an offset; a page there may not be readable yet. */
 static const unsigned char *ms__log_address(const ms__log *log, uint64_t offset)
 {
     const ms__mapping *m = ms__mapping_of(log, offset);
@@ -583,7 +581,7 @@ static MS__ONCE void ms__tail_free(ms__log *log, ms__tail *t)
     (void)ms__log_resize(log, t, sizeof *t, 0);
 }
 
-/* Returns the tail that takes records: the slot of `now`. */
+/* Returns the tail that takes records. */
 static ms__tail *ms__tail_of(const ms__log *log)
 {
     return (ms__tail *)log->map.tails[log->map.now % MS__PINS];
@@ -604,7 +602,7 @@ static void ms__tails_sweep(ms__log *log)
     }
 }
 
-/* Finds a slot for one more tail; false: cursors still read that many old ones. */
+/* Finds room for one more tail; false: cursors still read MS__PINS - 1 old ones. */
 static bool ms__tail_slot(ms__log *log, uint32_t *now)
 {
     ms__tails_sweep(log);
@@ -669,8 +667,8 @@ static uint32_t ms__cluster_of(const unsigned char *r)
     return r[4] == MS__KIND_MESSAGE ? ms__get32(r + MS__AT_REACH) : 0;
 }
 
-/* Returns whether the record at offset is valid. left: the most bytes it may have. body:
- * checks its body, too. */
+/* Returns whether the header of the record at offset is valid. left: the most bytes it
+ * may have. body: and it is a listed record with a valid body. */
 static bool ms__log_holds(const ms__log *log, const unsigned char *r, uint64_t offset,
                           uint64_t left, bool body)
 {
@@ -686,9 +684,7 @@ static bool ms__bit_get(uint32_t *bits, uint32_t i)
 }
 
 /* Notes the first read of a record of a segment. If the last ones were near each other (a
- * walk), reads ahead, upward or downward, once a step. In a log that was written session
- * by session each session begins a walk, and the call of the system took half of the time
- * of its first view. */
+ * walk), reads ahead, upward or downward, once a step. */
 static void ms__segment_walk(const ms__log *log, ms__segment *l, uint64_t offset)
 {
     uint64_t last = l->base + (uint64_t)ms__load32(&l->last) * 8;
@@ -771,7 +767,7 @@ static bool ms__places_sound(const ms__log *log, const ms__segment *l)
     return true;
 }
 
-/* Returns whether the place of an entry is valid, and those beside it. */
+/* Returns whether the place of an entry is valid, and those of the entries near it. */
 static bool ms__entry_sound(const ms__log *log, const ms__segment *l, uint32_t entry)
 {
     if (entry >= l->n) return false;
@@ -780,8 +776,8 @@ static bool ms__entry_sound(const ms__log *log, const ms__segment *l, uint32_t e
            ms__segment_sound(log, l, l->number_of + first * 4, n * 4);
 }
 
-/* Returns whether the places of a run are valid. A clustered segment may have half a
- * million records, and those of a run stand together. */
+/* Returns whether the places of a run are valid. All are checked, except in a clustered
+ * segment: it may have half a million records, and those of a run stand together. */
 static bool ms__run_sound(const ms__log *log, const ms__segment *l, const ms__run *run)
 {
     uint32_t last = UINT32_MAX;
@@ -795,8 +791,7 @@ static bool ms__run_sound(const ms__log *log, const ms__segment *l, const ms__ru
     return true;
 }
 
-/* Returns whether the entry that is number k in the order of numbers can be read, of a
- * clustered segment. */
+/* Returns whether entry k of a clustered segment, by number, can be read. */
 static bool ms__order_sound(const ms__log *log, const ms__segment *l, uint32_t k)
 {
     if (ms__load32(&l->placed)) return true;
@@ -866,9 +861,8 @@ static uint32_t ms__log_line(const unsigned char *super)
     return ms__get32((const unsigned char *)&word);
 }
 
-/* Notes that the handle has taken in all records up to the watermark, or cannot trust it
- * until a writer stores its line, perhaps with the same watermark. line: its epoch before
- * the records were read. */
+/* Notes the watermark and the epoch of the writer's line that the handle has handled: it
+ * has taken in the records, or does not trust that watermark. line: loaded before it. */
 static void ms__log_seen(ms__log *log, uint64_t mark, uint32_t line)
 {
     ms__store32(&log->map.seen_line, line);

@@ -37,7 +37,7 @@
  *                           is taken back                fails     new handle; its next
  *                                                                  sync syncs the folder
  *
- * "own": the source is a writer's handle of the log at PATH, and appends meanwhile. Else
+ * "own": the source is a writer's handle of the log at PATH, and goes on appending. Else
  * the rewrite opens the log at PATH itself, and that log refuses appends from step 2 on.
  * The steps, and what the disk has when each is done:
  *
@@ -70,7 +70,7 @@
  * there was no file at PATH, an empty log stays there. After 11 the old file has no name
  * and keeps its mark, so its handles refuse appends.
  *
- * Who owns what:
+ * Ownership:
  *
  *    what                 from                    until
  *    the state `w`        ms__rewrite_begin       ms__rewrite_free
@@ -96,7 +96,7 @@
  *      folder at once.
  * (LO3) no message was erased in the old file since the copy began.
  * The visible bytes of the old file keep their values, so readers may go on reading it
- * after they were told (ms__reader_told).
+ * after one call has returned MS_E_CONFLICT (ms__reader_told).
  * ================================================================================== */
 
 static ms_result ms__log_append(ms_store *store, ms__append_run *run, ms_error *err)
@@ -135,7 +135,7 @@ static ms_result ms__log_append(ms_store *store, ms__append_run *run, ms_error *
     return due ? ms__log_sync_to(log, goal, false, err) : code;
 }
 
-/* Returns the offset of a record that the store returned; 0 if it is not in the file. */
+/* Returns the offset of a record from its address; 0: it is not in the map. */
 static uint64_t ms__log_where(const ms__log *log, const unsigned char *r)
 {
     for (uint32_t i = 0; i < log->map.n_mappings; i++) {
@@ -716,26 +716,26 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
 #define MS__CLUSTER_PORTION 4u  /* if the copy is made in portions */
 #define MS__CLUSTER_MOST    ((uint64_t)1 << 30)
 
-/* A running rewrite. `old` is the log at the place of the new one, and holds the lock of
- * that file. The essay has who owns what. */
+/* A running rewrite. `old` is the log at the path of the new one, and holds the lock of
+ * that file. The essay has a table of ownership. */
 typedef struct ms__rewriting {
     ms_log_desc to;
     ms_keep keep;
     ms_copy_report report;
     ms__copying copying;
     ms_arena arena;
-    char *path, *part;    /* of the new log in the end, without links, and until then */
+    char *path, *part;    /* of the new log, without links; until the rename */
     size_t path_size, part_size;
     ms__log *fresh;
     ms__log *old; /* NULL: none, since an open file could not be replaced */
     bool own;     /* `old` is the source, and takes appends until the end */
-    bool made;    /* `old` was created because there was no file */
-    bool begun;   /* this rewrite has created the file for the copy */
+    bool made;    /* `old` was created: there was no file, or an empty one */
+    bool begun;   /* `part` is this rewrite's to remove */
     bool ready;   /* the copy was synced and verified once */
     uint64_t erasures; /* of the source, when the copy began */
     uint64_t covered;  /* the copy on the disk contains the source up to here */
     uint64_t verified; /* the copy, up to here */
-    bool unknown;      /* the lineage of the source */
+    bool unknown;      /* the lineage of the source is */
     bool unsure;       /* the old file may lack bytes that the copy reports as durable */
 } ms__rewriting;
 
@@ -782,7 +782,7 @@ static ms_result ms__hold_both(ms__rewriting *w, ms_store *source, bool replace,
     w->own = !w->made && log && log->writer && !log->opts.shared &&
              ms__log_is(log, &st);
     if (w->own) return ms__hold_source(w, log, err);
-    ms_log_desc d = w->to; /* this fails if the file is not a log */
+    ms_log_desc d = w->to; /* opening it fails if the file is not a log */
     d.path = w->path;
     d.mode = w->made ? MS_LOG_NEW : MS_LOG_CREATE; /* or a part of one */
     d.opening = MS_OPEN_NORMAL;
@@ -802,7 +802,7 @@ static ms_result ms__hold_both(ms__rewriting *w, ms_store *source, bool replace,
     return MS_OK;
 }
 
-/* Sets or clears the mark of the old file. replaced: from here on no handle appends to
+/* Sets (1) or clears (0) the mark of the old file. From a mark on no handle appends to
  * the log, since the copy would lack the records, and none reports a sync of it. So it
  * first waits for a sync that runs: `covered` has what that reports, or 10 syncs it. */
 static ms_result ms__hold_mark(ms__rewriting *w, uint32_t replaced, ms_error *err)
@@ -816,21 +816,21 @@ static ms_result ms__hold_mark(ms__rewriting *w, uint32_t replaced, ms_error *er
                                              w->old->file.path);
 }
 
-/* Ends the segment of the tail, and begins a clustered one. */
+/* Ends the segment of the tail, and begins a clustered one, or (begin false) none. */
 static ms_result ms__log_cluster(ms_store *store, bool begin, ms_error *err)
 {
     ms__log *log = ms__log_of(store);
     ms_result code = ms__append_begin(log, err);
     if (code == MS_OK) code = ms__segment_write(log, err);
     const ms__tail *t = ms__tail_of(log);
-    if (code == MS_OK && t->count > 0) code = ms__no_memory(err, 0); /* it was not */
+    if (code == MS_OK && t->count > 0) code = ms__no_memory(err, 0); /* not ended */
     if (code == MS_OK)
         ms__cluster_set(log, begin ? t->segment + 1 : 0, log->sum.last_seq);
     ms__write_end(log);
     return code;
 }
 
-/* Gives the copy the lineage of its source, in both places. If that is unknown, the copy
+/* Stores the lineage of the source in the copy, on both pages. If it is unknown, the copy
  * begins one of its own. */
 static ms_result ms__rewrite_lineage(ms__rewriting *w, ms_store *source, ms_error *err)
 {
@@ -901,7 +901,7 @@ static void ms__rewrite_undo(ms__rewriting *w)
     if (w->old && w->made) (void)os->remove(os->ctx, w->path);
 }
 
-/* Frees everything except the new log; placed: that has the path, and is the caller's. */
+/* Frees everything; placed: except the new log, which is renamed and the caller's. */
 static void ms__rewrite_free(ms__rewriting *w, bool placed)
 {
     ms_alloc alloc = w->to.alloc;
@@ -942,8 +942,8 @@ static MS__ONCE ms_result ms__rewrite_sound(const ms__rewriting *w, ms_error *er
                     "copy: begin the rewrite again", w->path);
 }
 
-/* Does step 3 or 8: copies until the time is over, or up to the present end of the source
- * (*upto). It ignores later appends, which may come faster than it copies. */
+/* Does step 3 or 8: copies for budget_us from `start` on, or (0) up to the present end of
+ * the source (*upto). It ignores later appends, which may come faster than it copies. */
 static ms_result ms__rewrite_copy(ms__rewriting *w, uint64_t start, uint32_t budget_us,
                                   bool *end, uint64_t *upto, ms_error *err)
 {
@@ -1076,7 +1076,7 @@ static ms_result ms__rewrite_place(ms__rewriting *w, ms_error *err)
     return MS_OK;
 }
 
-/* Returns whether a run is missing before the end. */
+/* Returns whether ms_rewrite_run has to be called before the end. */
 static bool ms__rewrite_lacks(const ms__rewriting *w)
 {
     if (!w || !w->ready) return true;

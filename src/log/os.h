@@ -2,20 +2,20 @@
 /* ==== [os] the system, through one table ==============================================
  * The only section that makes system calls on files. It uses:
  *
- *   POSIX    open close fstat pread pwrite fdatasync fsync mmap munmap rename unlink
- *            readlink chown chmod getrlimit getpid clock_gettime nanosleep
- *   Linux    fallocate, fcntl(F_OFD_SETLK), madvise(RANDOM, WIPEONFORK),
- *            posix_fadvise, fstatfs, /proc/sys/kernel/random/boot_id
- *   macOS    fcntl(F_FULLFSYNC), flock, sysctl(KERN_BOOTTIME)
- *   Windows  CreateFile GetFileInformationByHandle ReadFile WriteFile SetEndOfFile
- *            FlushFileBuffers LockFileEx CreateFileMapping
- *            MapViewOfFile MoveFileEx
+ *   POSIX    open close fstat pread pwrite fsync mmap munmap rename unlink readlink chown
+ *            chmod getrlimit getpid geteuid clock_gettime; flock, except on Linux
+ *   Linux    fcntl(F_OFD_SETLK) fdatasync fallocate madvise mprotect posix_fadvise
+ *            fstatfs process_madvise pwritev2 /proc/sys/kernel/random/boot_id
+ *   macOS    fcntl(F_FULLFSYNC) sysctl(KERN_BOOTTIME)
+ *   Windows  CreateFile CloseHandle GetFileInformationByHandle GetFileType ReadFile
+ *            WriteFile SetEndOfFile FlushFileBuffers LockFileEx CreateFileMapping
+ *            MapViewOfFile MoveFileEx DeleteFile
  *
  * The other sections use a table (ms_os), so that a test can be the disk. Its functions
  * do one thing each and decide nothing: 0, or an errno value, on Windows too. Short reads
  * and writes, interrupts and the meaning of errors are handled once, after the table.
  *
- * What the log relies on, whoever fills the table:
+ * What the log relies on, in any table:
  *
  *   stat         Device and inode name one file under all its names. The writer's line
  *                has both, so no handle trusts the watermark in a copy of a log.
@@ -49,7 +49,7 @@
  * Maps. On POSIX systems a map can be longer than the file, and starts to work as the
  * file grows: one map serves for a long time. A load beyond the end of the file raises
  * SIGBUS, so sections compare with the size first. On Windows a map cannot be longer
- * (exact_maps), and files are mapped in mappings, each as long as the file was then.
+ * (exact_maps): there each growth of the file takes one more map.
  * ================================================================================== */
 
 #define MS__PAGES_EACH 32u /* pages that populate_each reads, at most */
@@ -441,7 +441,7 @@ static int ms__os_sync(MS__UNUSED void *ctx, ms_file file)
 #if MS__LINUX
 #define MS__TAKE F_WRLCK
 #define MS__GIVE F_UNLCK
-/* Locks the whole file for the open file. Kernels before 3.15 answer EINVAL: such a lock
+/* Locks the whole file for the open file. Kernels before 3.15 return EINVAL: such a lock
  * is not replaced by one of the old kind, which is lost too easily. */
 static int ms__os_set_lock(ms_file file, int type)
 {
@@ -495,8 +495,8 @@ static int ms__os_unmap(MS__UNUSED void *ctx, void *map, size_t size)
 #if MS__LINUX
 #define MS__UNREADABLE 0x5b /* the bytes in place of a bad block: no zeros */
 
-/* Replaces a page of a map that cannot be looked at by a copy that a call reads. Where
- * that fails, by bytes that are not the file's. */
+/* Replaces a page of a map, which raises a signal where it is read, by a copy that a call
+ * reads. Where that fails, by bytes that are not the file's, and counts them in *bad. */
 static int ms__os_page_copy(ms_file file, unsigned char *at, uint64_t offset,
                             uint64_t *bad)
 {
@@ -511,8 +511,8 @@ static int ms__os_page_copy(ms_file file, unsigned char *at, uint64_t offset,
 }
 
 /* Linux 5.14 reads the pages at once, and fails where one cannot be read. Then, and with
- * older systems, a byte of each page is read by a call, which tells why. A page after the
- * end of the file stays as it is. A hole in a full tmpfs can be read by a call alone. */
+ * older systems, a byte of each page is read by a call. A page after the end of the file
+ * stays as it is. A hole in a full tmpfs can be read by a call alone. */
 static int ms__os_populate(MS__UNUSED void *ctx, ms_file file, void *at, uint64_t offset,
                            size_t size, uint64_t *bad)
 {
@@ -643,7 +643,7 @@ static int ms__os_sync_folder(MS__UNUSED void *ctx, const char *path)
     return code == EINVAL ? 0 : code; /* the file system cannot sync folders */
 }
 
-/* Returns a hash of what the system calls this boot; it is odd, so never 0. */
+/* Returns a hash of the system's name for this boot, odd, so never 0; 0: unknown. */
 static uint64_t ms__os_boot(MS__UNUSED void *ctx)
 {
     static const uint64_t key[2] = {0x6d7367, 0x626f6f74};
@@ -701,9 +701,8 @@ MS_API const ms_os *ms_os_default(void)
     return &ms__os_table;
 }
 
-/* ---- After the table: the meaning of an answer. Here an error becomes a code and a
- * text, a short transfer is continued, and a call that a signal interrupted is made
- * again. */
+/* ---- After the table: what a result means. Here an error becomes a code and a text, a
+ * short transfer is continued, and a call that a signal interrupted is made again. */
 
 static MS__RARE ms_result ms__os_fail(ms_error *err, int code, const char *what,
                                       const char *path)
@@ -795,7 +794,7 @@ static int ms__os_read_all(const ms_os *os, ms_file file, uint64_t offset,
     return 0;
 }
 
-/* An interrupted sync has failed nothing: unlike another error it may be repeated. */
+/* Syncs the file. Only an interrupted sync may be repeated: no write has failed. */
 static MS__ONCE int ms__os_sync_done(const ms_os *os, ms_file file)
 {
     int code = os->sync(os->ctx, file);
@@ -805,8 +804,8 @@ static MS__ONCE int ms__os_sync_done(const ms_os *os, ms_file file)
 
 #define MS__NAME_MOST 255u /* bytes of a name in a folder */
 
-/* Returns how many bytes of a path stay when `more` are added to its name: less than all
- * if the name becomes too long. Never a part of a UTF-8 character. */
+/* Returns how many bytes of a path stay when `more` are added to its name, which begins
+ * at *name: less than all if it becomes too long. Never a part of a UTF-8 character. */
 static size_t ms__path_kept(const char *path, size_t n, size_t more, size_t *name)
 {
     *name = n;
@@ -880,7 +879,7 @@ static int ms__path_real(const ms_os *os, const ms_alloc *alloc, const char *pat
     if (to) (void)ms__resize(alloc, to, MS__LINK_SIZE, 0);
     bool wrong = code == ENOMEM || code == ELOOP || code == ENAMETOOLONG;
     *real = p;
-    if (!wrong) return 0; /* opening it tells what else may be wrong */
+    if (!wrong) return 0; /* an opening meets other faults */
     if (p) (void)ms__resize(alloc, p, *size, 0);
     *real = NULL;
     return code;
@@ -920,8 +919,8 @@ static bool ms__os_no_allocate(int code)
     return code == EOPNOTSUPP || code == ENOSYS || code == EINVAL;
 }
 
-/* Asks whether bytes that this handle has not allocated may be written: a call beyond the
- * limit of the process raises a signal. */
+/* Allocates bytes that this handle has not allocated, before they are written: a write
+ * beyond the limit of the process raises a signal. Returns an errno value. */
 static int ms__os_may_write(const ms_os *os, ms_file file, uint64_t from, uint64_t size)
 {
     int code = size > 0 ? ms__os_allocated(os, file, from, size) : 0;

@@ -3,14 +3,15 @@
  * Three events use this section: an opening, a check for appends of other processes, and
  * the turn of a shared writer.
  *
- * ---- Words. The watermark is *trusted* if the superblock proves that a writer stored it
+ * ---- Terms. The watermark is *trusted* if the superblock proves that a writer stored it
  * since the machine started (ms__mark_trusted). It is *current* if it is trusted, or if
  * it or the line has changed while this handle was open (ms__mark_current): then a writer
  * lives. The superblock has its fixed part twice, on page 0 and on page 1, the copy. Page
  * 0 is *lost* if the copy counts instead, or if it has no live words (super_lost): then
  * watermark, line and checkpoints, which have no copy, are ignored. *Dead* bytes are
  * after the end of the log, and not zero. `proven`: all below it is known to have been
- * visible, so an invalid byte there is damage. `visible`: where the log ends.
+ * visible, so an invalid byte there is damage. `visible`: where the log ends. Records are
+ * *taken in* where they enter the tail, the counts and the tables of index records.
  *
  * ---- The end of the log. An opening knows the watermark, the durable end of the newest
  * checkpoint, and the size of the file:
@@ -89,13 +90,12 @@
  *     of the handle, the page was damaged or older, and a writer stores the right one. A
  *     reader notes what is in doubt.
  *   8 A writer mends the superblock. It allocates page 0 unless 3 did so with the holes:
- *     a file that is refused is not written to. If one of the two fixed
- *     parts is damaged, the other one is written in its place. A lost page 0 also gets
- *     the first watermark, without a line, so that nobody trusts it; and a checkpoint, so
- *     that the damage up to there stays known. The file is synced before that. If the log
- *     has no checkpoint and no line of this file yet, the fixed part is written again and
- *     synced: the creator may have been killed before its sync. (A sync of all that a
- *     killed writer had left took a third of a second at 1,000,000 messages.)
+ *     a file that is refused is not written to. If one of the two fixed parts is damaged,
+ *     the other one is written in its place. A lost page 0 also gets the first watermark,
+ *     without a line, so that it is not trusted; and a checkpoint, so that the damage up
+ *     to there stays known. The file is synced before that. If the log has no checkpoint
+ *     and no line of this file yet, the fixed part is written again and synced: the
+ *     creator may have been killed before its sync.
  *   9 Stores its process number, and shows records and superblock to readers of the
  *     handle, which take no lock.
  *
@@ -323,7 +323,7 @@ static ms_result ms__apply_visible(ms__log *log, uint64_t visible, uint64_t size
     bool room = true;
     ms__hole any;
     memset(&any, 0, sizeof any);
-    if (visible < log->end) visible = log->end; /* a watermark that is damaged */
+    if (visible < log->end) visible = log->end; /* the watermark is damaged */
     ms__record_walk_begin(&s, log, visible, visible < size ? visible : size);
     s.trusted = s.limit; /* a file that is shorter is not walked past its end */
     if (log->opts.opening == MS_OPEN_SALVAGE)
@@ -429,10 +429,10 @@ static ms_result ms__log_start(ms__log *log, uint64_t limit, bool mark_trusted,
 /* Finds the end of a file whose watermark is not trusted, by (FF4) and (FF5) of
  * [file-format], and takes nothing in. *proven: all below it was durable; where records
  * with SYNCED follow invalid bytes it moves up to the last of them. *visible: where the
- * log ends. If page 0 is lost, nothing tells what was durable: then all bytes that are
- * not zero count as visible. log->recovery.doubt is the first record that begins at or
- * after the watermark, which may point into the middle of one. A superblock of which no
- * record is found is that of another file: MS_E_DAMAGED. */
+ * log ends. If page 0 is lost, it is not known what was durable: all bytes up to the last
+ * that is not zero count as visible. Sets log->recovery.doubt to the first record that
+ * begins at or after the watermark, which may point into the middle of one. A superblock
+ * of which no record is found is that of another file: MS_E_DAMAGED. */
 static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
                                   uint64_t *visible, ms_error *err)
 {
@@ -457,8 +457,8 @@ static ms_result ms__log_find_end(ms__log *log, uint64_t size, uint64_t *proven,
             if (!ms__record_walk_damaged(&s)) break;
             continue;
         }
-        /* A writer may have begun since, and be at work here. Then a reader stops; its
-         * next look takes in what that writer appends. */
+        /* A writer may have begun since, and append here. Then a reader stops; its next
+         * query takes in what that writer appends. */
         if (!log->writer && ms__mark_trusted(log)) break;
         *proven = s.trusted;
     }
@@ -486,7 +486,7 @@ static ms_result ms__mark_restore(ms__log *log, uint64_t mark, ms_error *err)
                                              log->file.path);
 }
 
-#define MS__DOUBT_MOST 64u
+#define MS__DOUBT_MOST 64u /* headers in a check */
 
 /* Returns a check of the headers of the first records in doubt, without what a redaction
  * changes in them. */
@@ -668,12 +668,12 @@ static int ms__super_foreign(ms__log *log, uint32_t copy, unsigned char *h, bool
     }
 }
 
-/* Decodes the fixed part of a superblock, of which h has both pages, and room for a
- * header. The copy counts if page 0 is damaged, has no live words, or names another file
- * than the first record is of: then log->file.super_lost. So it is if page 0 has no live
- * words, and the copy is damaged. super_mend: the next writer has
- * to write one of the two. If the check of page 0 holds, and its version or a flag is not
- * known, the file is refused. */
+/* Decodes the fixed part of a superblock. h: both pages and room for a header; may be
+ * overwritten. The copy counts if page 0 is damaged, has no live words, or names another
+ * file than the first record is of: then super_lost is set. It is set, too, if page 0 has
+ * no live words and the copy is damaged. super_mend: the next writer has to write one of
+ * the two. If the check of page 0 holds, and its version or a flag is not known, the file
+ * is refused. */
 static ms_result ms__super_choose(ms__log *log, unsigned char *h, ms_error *err)
 {
     ms__file_id copy;
@@ -703,8 +703,8 @@ static ms_result ms__super_choose(ms__log *log, unsigned char *h, ms_error *err)
 }
 
 /* Writes the fixed part of the superblock again where it is damaged. A lost page 0 gets a
- * watermark that nobody trusts, and a checkpoint up to where the file is known to have
- * had bytes: damage and loss below it stay known. */
+ * watermark without a line, and a checkpoint up to where the file is known to have had
+ * bytes: damage and loss below it stay known. */
 static ms_result ms__super_mend(ms__log *log, ms_error *err)
 {
     const size_t all = MS__SUPER_SIZE, fixed = MS__SUPER_FIXED;
@@ -763,7 +763,7 @@ static int ms__super_pages(ms__log *log, unsigned char *h, size_t all, size_t *g
     return held ? 0 : EIO;
 }
 
-/* Reports a lineage that is unknown, and returns whether it is. */
+/* Reports an unknown lineage as an event; returns whether it is unknown. */
 static bool ms__super_report(ms__log *log)
 {
     if (ms__super_known(&log->id)) return false;
@@ -960,9 +960,9 @@ static MS__ONCE ms_result ms__salvage_holds(const ms__log *log, uint64_t mark,
 }
 
 /* Takes in the appends of other processes. The caller holds the handle's lock. The line
- * is loaded before the watermark, see step 4 of an opening. One that is not current is
- * ignored: no writer has stored one since this handle was opened. What was loaded is
- * noted as seen: the next query compares these two words (ms__log_look). */
+ * is loaded before the watermark, see step 4 of an opening. A watermark that is not
+ * current is ignored: no writer has stored it since this handle was opened. What was
+ * loaded is noted as seen: the next query compares these two words (ms__log_look). */
 static ms_result ms__log_follow(ms__log *log, ms_error *err)
 {
     ms_os_stat st;
@@ -1014,7 +1014,7 @@ static ms_result ms__log_look(ms__log *log, ms_error *err)
 }
 
 /* Fails once if a compaction has replaced the file of a reader. The reader may go on with
- * the old file. While the copy is made, the path still has that, and nothing fails. */
+ * the old file. While the copy is made, the path has the old file: nothing fails. */
 static ms_result ms__reader_told(ms__log *log, ms_error *err)
 {
     ms_result code = MS_OK;
@@ -1107,9 +1107,9 @@ static void ms__write_end(ms__log *log)
     ms__lock_release(&log->lock);
 }
 
-/* As ms__write_begin, for a change that calls ms__writer_prepare: that may sync, and must
- * not beside another thread: (LS3) of [log-sync]. So it first waits for a sync that runs,
- * and gives back both locks meanwhile: the thread that syncs needs them to end. */
+/* As ms__write_begin, for a change that calls ms__writer_prepare: that may sync, which it
+ * must not while another thread does: (LS3) of [log-sync]. So it first waits for a sync
+ * that runs, and gives back both locks meanwhile: the thread that syncs needs them. */
 static ms_result ms__append_begin(ms__log *log, ms_error *err)
 {
     ms_result code = ms__write_begin(log, err);

@@ -19,8 +19,7 @@
  * One sync serves many threads. The disk works outside the append lock. A thread that
  * arrives meanwhile waits until that sync ends, and the next sync covers all of them. If
  * several threads waited lately, a thread lets the others append before its sync begins
- * (ms__log_gather): of 8 threads 7.7 then share a sync. With a queue at a lock each
- * append had a sync of its own.
+ * (ms__log_gather): of 8 threads 7.7 then share a sync.
  *
  * The durable part must be provable after a power loss, when the watermark is not
  * trusted. Recovery then ends at the first invalid byte, unless there is proof that the
@@ -37,25 +36,25 @@
  * bytes above the durable end are written once more before a later sync counts
  * (ms__log_rewrite_range). Two handles have to do that:
  *   - One that opened the file in the boot of its last writer, before its first sync, if
- *     that writer may have been killed in a sync, before it noticed whether it failed. Of
- *     an exclusive writer SYNCING in the superblock tells that. The syncs of shared ones
- *     run side by side, where a word cannot tell: there each killed writer counts. A
- *     writer that closed the log has left nothing above the durable end. After a restart
- *     nothing needs it: what a read returns then came from the disk.
+ *     that writer may have been killed in a sync, before it noticed whether it failed.
+ *     SYNCING in the superblock shows that of an exclusive writer. The syncs of shared
+ *     ones run at the same time, and one word cannot show them: there each killed writer
+ *     counts. A writer that closed the log has left nothing above the durable end. After
+ *     a restart nothing is in doubt: what a read returns then came from the disk.
  *   - One that was open when another process noticed the failure. The superblock shows
  *     that (MS__AT_UNCONFIRMED), until a writer has settled the file before its next
  *     append (ms__log_settle).
- * A handle that never syncs writes nothing again: a kill of its process costs the next
- * one nothing. Nor does a sync after a kill that came between two syncs: a million
- * messages of 700 bytes took 370 ms to write again. An error that the system met by
- * itself, and told nobody, it tells at the next sync of any handle (Linux, from 4.16).
+ * A handle that never syncs writes nothing again, and neither does one after an exclusive
+ * writer that was killed between two syncs: a million messages of 700 bytes would take
+ * 370 ms. Linux (from 4.16) reports an error of its own writing back at the next sync of
+ * any handle, unless a sync has reported it before.
  *
  * (LS1) durable.end moves up in ms__durable_move alone, after a sync that began when
  *      `end` was at least there. It moves down where bytes are erased.
  * (LS2) The poisoned state is set in ms__log_refuse alone and never left.
  * (LS3) One sync of a handle works at a time, since Linux reports a failed write to only
  *      one of two. A first append, which may sync, waits for one that works
- *      (ms__append_begin); ms__writer_prepare is refused beside one.
+ *      (ms__append_begin); ms__writer_prepare is refused while one works.
  * ================================================================================== */
 
 static MS__ONCE ms_result ms__log_may_write(const ms__log *log, ms_error *err)
@@ -85,7 +84,7 @@ static bool ms__log_in_place(const ms__log *log)
 {
     ms_os_stat st;
     int code = ms__os_look(log->os, log->file.path, &st);
-    return code == 0 ? ms__log_is(log, &st) : code != ENOENT; /* others prove nothing */
+    return code == 0 ? ms__log_is(log, &st) : code != ENOENT; /* others: unknown */
 }
 
 /* Refuses records from the moment a compaction copies this log to replace it: the copy
@@ -135,7 +134,7 @@ static ms_result ms__log_lock(ms__log *log, ms_error *err)
 /* ---- The durable end. */
 
 /* Sets the durable end of a file that was just read: that of the newest checkpoint, or
- * `proven`, which the flag of a record showed. unsure: a sync of the last writer may have
+ * `proven`, which a record with SYNCED showed. unsure: a sync of the last writer may have
  * failed since the machine started. */
 static void ms__durable_begin(ms__log *log, const ms__checkpoint *checkpoint,
                               uint64_t proven, bool unsure)
@@ -192,8 +191,8 @@ static bool ms__sync_due(const ms__log *log)
 #define MS__BOOT_UNKNOWN 1 /* in place of a boot number */
 
 /* Returns whether a sync failed, or zeroing is unfinished, perhaps in this boot. Then the
- * content of the disk above the durable end is unknown. The number of the boot does not
- * tell: containers on one machine see different ones. */
+ * content of the disk above the durable end is unknown. The stored boot number is not
+ * compared: containers on one machine see different ones. */
 static bool ms__log_unconfirmed(const ms__log *log)
 {
     return ms__get64(log->map.super + MS__AT_UNCONFIRMED) != 0;
@@ -208,9 +207,9 @@ static bool ms__may_be_of_boot(const ms__log *log)
     return !known || w.boot == 0 || w.boot == log->file.boot;
 }
 
-/* Returns whether a sync of the last writer may have failed since the machine started,
- * and nobody knows: it was killed in one, or it was a shared one, or it had found the
- * file so. An exclusive one sets BUSY to 2^64 - 1. */
+/* Returns whether a sync of the last writer may have failed unnoticed since the machine
+ * started: the writer was killed in it, or was a shared one, or had found the file so. An
+ * exclusive one sets BUSY to 2^64 - 1. */
 static bool ms__sync_unknown(const ms__log *log)
 {
     const unsigned char *h = log->map.super;
@@ -279,7 +278,8 @@ static ms_result ms__checkpoint_store(ms__log *log, uint64_t end, uint64_t seq, 
     return must ? ms__log_poison(log, failed, "writing a checkpoint of", err) : MS_E_IO;
 }
 
-static unsigned char ms__zeros[MS__SUPPLY];
+static unsigned char ms__zeros[MS__SUPPLY]; /* never written; not const: no bytes in the
+                                               program's file */
 
 static MS__ONCE int ms__log_zero(const ms__log *log, uint64_t from, uint64_t upto)
 {
@@ -312,7 +312,8 @@ static ms_result ms__log_copy_bytes(ms__log *log, ms_file to, uint64_t from,
     return MS_OK;
 }
 
-/* Keeps the dead bytes [log->end, dead) in the file PATH.torn, see ms_log_desc. */
+/* Copies the superblock and the dead bytes [log->end, dead) to the file PATH.torn, each
+ * to the same offset, and syncs it; see keep_torn of ms_log_desc. */
 static MS__NOINLINE ms_result ms__torn_keep(ms__log *log, uint64_t dead, ms_error *err)
 {
     const ms_os *os = log->os;
@@ -341,9 +342,9 @@ static bool ms__log_owes(const ms__log *log)
     return log->durable.end < log->durable.rewrite_range_end;
 }
 
-/* Syncs the file. apart: the disk works without the handle's lock, so that other threads
- * append meanwhile. SYNCING shows the next writer that this one was killed here; where it
- * cannot be stored, the sync is still worth more than none. */
+/* Syncs the file; returns an errno value. apart: gives back the handle's lock meanwhile,
+ * so that other threads append. SYNCING shows the next writer that this one was killed
+ * here; where it cannot be stored, the sync is still worth more than none. */
 static int ms__log_disk(ms__log *log, bool apart)
 {
     bool alone = !log->opts.shared && log->map.super;
@@ -429,8 +430,8 @@ static ms_result ms__log_sync_now(ms__log *log, bool apart, bool confirm, ms_err
     return code;
 }
 
-/* Makes zeros durable that were written to [from, upto), and nothing else. EOPNOTSUPP: it
- * cannot, or a sync of the file is not dearer. */
+/* Makes zeros durable that were written to [from, upto), and nothing else. EOPNOTSUPP:
+ * not possible, or a sync of the file costs no more. */
 static int ms__zeros_synced(const ms__log *log, uint64_t from, uint64_t upto)
 {
     int failed = upto - from > 4 * MS__SUPPLY ? EOPNOTSUPP : 0;
@@ -442,10 +443,9 @@ static int ms__zeros_synced(const ms__log *log, uint64_t from, uint64_t upto)
     return failed;
 }
 
-/* Zeroes the dead bytes [log->end, dead) and makes that durable, see (FF5). The visible
- * bytes before them need not be: they may be many. Where a sync may have failed the file
- * is synced. The caller holds both locks; nothing visible changes, and the durable end
- * stays. */
+/* Zeroes the dead bytes [log->end, dead) and makes the zeros durable, see (FF5); not the
+ * visible bytes before them, which may be many, unless a sync may have failed. The caller
+ * holds both locks; nothing visible changes, and the durable end stays. */
 static MS__NOINLINE MS__RARE ms_result ms__log_settle(ms__log *log, uint64_t dead,
                                                       ms_error *err)
 {
@@ -502,10 +502,10 @@ static ms_result ms__log_sync_bytes(ms__log *log, bool *unsure, ms_error *err)
 
 /* ---- Syncing, for all threads that wait. */
 
-/* Waits while more threads append, for at most so many pauses. The threads that the last
- * sync woke append again in a moment: one later sync for all of them is better than one
- * now for the first. */
-#define MS__GATHER 16
+#define MS__GATHER 16 /* pauses at most */
+
+/* Waits while more threads append. The threads that the last sync woke append again in a
+ * moment: one later sync for all of them is better than one now for the first. */
 
 static void ms__log_gather(ms__log *log)
 {

@@ -1,23 +1,23 @@
 
 /* ==== [flash] a log in raw flash =======================================================
  * The store is one of [mem], a ring. Its home writes each append to flash as a frame,
- * after sealing the records and before readers see them. After opening, flash is read
- * only to verify the programmed bytes.
+ * after sealing the records and before readers see them. After opening, only programmed
+ * bytes and headers of sectors are read from flash.
  *
  *   sector   [header][ frame ][ frame ] ... erased
  *   frame    [ header ][ record ][ record ] ... [ commit ]      each begins at a unit
  *
  * Units here are those of the flash, at least 8 bytes; the rest of a unit stays erased.
- * The order of a sector is one more than that of the sector before it. All checks begin
- * with it, so bytes that an erasure left are not valid in a later sector.
+ * The order of a sector is one more than that of the sector before it. All checks cover
+ * it, so bytes that an erasure left are not valid in a later sector.
  *
  *   header, 32 bytes                         header of a frame, 12 bytes
- *      0   4   "MSF2"                           0   4   bytes of its records; the highest
- *      4   4   size of a sector                         bit is set in a frame of facts
+ *      0   4   "MSF3"                           0   4   bytes of its records and rests of
+ *      4   4   size of a sector                         units; highest bit: facts
  *      8   8   order                            4   4   offset in the sector
- *     16   8   last number before it            8   4   CRC32C of order and bytes 0 to 7
- *     24   4   CRC32C of bytes 0 to 23       commit, 8 bytes: CRC32C of order and
- *     28   4   zero                              records, and its complement
+ *     16   8   largest number before it         8   4   CRC32C of order and bytes 0 to 7
+ *     24   4   CRC32C of bytes 0 to 23       commit, 8 bytes: CRC32C of order and these
+ *     28   4   zero                              bytes of records, and its complement
  *
  * (FL1) A frame is valid if header and commit are valid. The commit is programmed last,
  *      after the rest was read back. So an append is complete or absent.
@@ -35,7 +35,7 @@
 #define MS__FRAME_HEADER 12u
 #define MS__FRAME_COMMIT 8u
 #define MS__FRAME_FACTS  0x80000000u
-#define MS__BURN         32u /* the largest unit */
+#define MS__UNIT_MOST    32u /* bytes */
 
 /* Rounds a size up to a multiple of the unit. */
 static uint32_t ms__flash_units(const ms_flash *f, uint32_t size)
@@ -81,7 +81,7 @@ static uint32_t ms__flash_seed(uint64_t order) { return ms__seed_at(0, order); }
 /* The state of programming one frame. */
 typedef struct ms__burn {
     const ms_flash *f;
-    uint32_t at, crc;
+    uint32_t at, crc; /* offset in the flash; of the bytes programmed so far */
     bool ok; /* all was programmed and read back equal */
 } ms__burn;
 
@@ -99,7 +99,7 @@ static ms__burn ms__burn_at(const ms_flash *f, uint32_t sector, uint32_t at)
 static void ms__burn_put(ms__burn *b, const unsigned char *bytes, uint32_t size)
 {
     const ms_flash *f = b->f;
-    unsigned char last[MS__BURN], back[MS__BURN];
+    unsigned char last[MS__UNIT_MOST], back[MS__UNIT_MOST];
     uint32_t all = ms__flash_units(f, size), unit = ms__flash_units(f, 1);
     uint32_t whole = size & ~(unit - 1);
     memset(last, 255, sizeof last);
@@ -116,7 +116,7 @@ static void ms__burn_put(ms__burn *b, const unsigned char *bytes, uint32_t size)
 }
 
 /* Programs the records of an append at r, or (NULL) all facts. b NULL: only counts.
- * Returns their bytes of flash. */
+ * Returns their bytes of flash, in units. */
 static uint32_t ms__burn_records(const ms__mem *m, const unsigned char *r, uint32_t size,
                                  ms__burn *b)
 {
@@ -144,7 +144,7 @@ static ms_result ms__sector_header(const ms_flash *f, uint32_t sector, unsigned 
 
 static uint32_t ms__flash_next(const ms_flash *f) { return (f->sector + 1) % f->sectors; }
 
-/* Begins the next sector, which is erased. */
+/* Begins the next sector, which is erased. given: the largest number assigned. */
 static ms_result ms__flash_turn(ms_flash *f, uint64_t given, ms_error *err)
 {
     unsigned char h[MS__SECTOR_HEADER];
@@ -239,6 +239,7 @@ static ms_result ms__flash_leave(ms__mem *m, uint32_t oldest, ms_error *err)
     return ms__frame_put(m, NULL, 0, err);
 }
 
+/* Retires and erases the next sector, unless it is erased. */
 static ms_result ms__flash_settle(ms__mem *m, ms_error *err)
 {
     unsigned char h[MS__SECTOR_HEADER];
@@ -329,11 +330,10 @@ static ms_result ms__flash_enter(ms__mem *m, uint32_t sector, uint32_t at, uint3
     return MS_OK;
 }
 
-/* Makes room for a record. *n, 0 at its first try: how many units are dropped. That is
- * none, which leaves changes of messages that are gone out and writes a smaller index;
- * then half of what is still to be entered, which needs more room than that: so no
- * message is dropped that RAM could take, and the drops are few; then twice as many. At
- * most as much is dropped as an append drops. */
+/* Makes room for a record. *n: units that this try drops. The first try drops 0, only
+ * changes whose messages are gone; the index becomes smaller. The next one drops half of
+ * what is still to be entered, which needs more room, so no message that RAM could take;
+ * each further one twice as many, up to what an append drops. */
 static ms_result ms__flash_room(ms__mem *m, uint32_t size, uint32_t *n, ms_error *err)
 {
     uint32_t begin = MS__IMAGE_HEADER / 8, units = m->tail.filled - begin;
@@ -369,12 +369,12 @@ static ms_result ms__frame_enter(ms__mem *m, uint32_t sector, uint32_t at, uint3
     return MS_OK;
 }
 
-/* Enters the frames of a sector. It becomes the sector for new frames, from its last unit
- * on that is not erased. count: counts the bytes of its frames instead. */
+/* Enters the frames of a sector. It becomes the sector for new frames, after its last
+ * unit that is not erased. count: adds the bytes of its frames to f->left instead. */
 static ms_result ms__flash_scan(ms__mem *m, uint32_t sector, uint64_t order, bool count,
                                 ms_error *err)
 {
-    unsigned char h[MS__BURN];
+    unsigned char h[MS__UNIT_MOST];
     ms_flash *f = m->flash;
     uint32_t unit = ms__flash_units(f, 1), at = MS__SECTOR_HEADER, step;
     bool torn = false;
@@ -414,7 +414,7 @@ static ms_result ms__flash_scan(ms__mem *m, uint32_t sector, uint64_t order, boo
 static ms_result ms__flash_check(ms_flash *f, ms_error *err)
 {
     if (f->unit == 0) f->unit = 1;
-    bool unit = f->unit <= MS__BURN && (f->unit & (f->unit - 1)) == 0;
+    bool unit = f->unit <= MS__UNIT_MOST && (f->unit & (f->unit - 1)) == 0;
     if (unit && f->sector_size % 32 == 0 && f->sector_size >= 1024 && f->sectors >= 3 &&
         (uint64_t)f->sector_size * f->sectors <= UINT32_MAX)
         return MS_OK;

@@ -56,7 +56,7 @@ typedef struct ms__mem {
     unsigned shift; /* log2 of the size of a chunk */
     size_t max_message;
     uint64_t id;
-    void *table;       /* ms__mem_chunk, atomic */
+    void *table;       /* of ms__mem_chunk; atomic */
     ms__table *tables; /* heap: newest table */
     size_t n_chunks;
     ms__mem_chunk buffer; /* fixed: the only chunk */
@@ -65,7 +65,7 @@ typedef struct ms__mem {
     uint32_t drops;      /* times that the ring dropped messages, */
     uint64_t dropped;    /* and how many */
     ms__append_run *run; /* the append that needs room, or NULL */
-    ms_result (*before)(struct ms__mem *m, ms_error *err); /* append; or NULL */
+    ms_result (*before)(struct ms__mem *m, ms_error *err); /* each append; or NULL */
 #endif
 #ifdef MSGSTORE_FLASH
     ms_flash *flash; /* NULL: in RAM only */
@@ -122,7 +122,7 @@ static void ms__table_free(const ms_alloc *alloc, ms__table *t, size_t each)
     }
 }
 
-/* Adds a chunk of n table entries. */
+/* Adds a chunk of n table entries. Readers use it after an end in it is published. */
 static ms_result ms__mem_chunk_add(ms__mem *m, size_t n, ms_error *err)
 {
     size_t size = n << m->shift;
@@ -147,8 +147,8 @@ static bool ms__mem_chunk_takes(const ms__mem *m, size_t index, uint64_t size)
            size <= ((ms__mem_chunk *)m->table)[index].span;
 }
 
-/* Makes room for a record of that padded size at *offset or after it, and sets
- * *offset. */
+/* Makes room for a record of that padded size at *offset or after it, and moves *offset
+ * there. */
 static ms_result ms__mem_place(ms__mem *m, uint64_t *offset, uint32_t size, ms_error *err)
 {
     if (m->fixed) {
@@ -200,8 +200,8 @@ typedef struct ms__image {
     uint64_t size; /* of the buffer */
     uint64_t id, end;
     uint32_t seed; /* checksum of the id */
-    bool header_known; /* false: salvage, records must prove the id */
-    bool end_known;    /* false: salvage, the end is found by the scan */
+    bool header_known; /* false: salvage, a valid record must prove the id */
+    bool end_known;    /* false: salvage, ms__image_scan finds the end */
     bool some;         /* a valid record was found */
     uint64_t at;       /* offset of the scan */
     uint64_t last_seq;
@@ -266,9 +266,9 @@ static bool ms__image_sized(const ms__image *im)
                             ms__seed_at(im->seed, im->at), 0, NULL) == MS_OK;
 }
 
-/* Moves to the next valid record, or returns MS_E_NOT_FOUND at the end. Without salvage
- * damage ends the scan. With it, a record with a valid header is skipped by its size;
- * otherwise the scan searches the next valid header on the grid of 8 bytes. */
+/* Moves past the next valid record, *out, or returns MS_E_NOT_FOUND at the end. Without
+ * salvage damage ends the scan. With it, a record with a valid header is skipped by its
+ * size; otherwise the scan searches the next valid header on the grid of 8 bytes. */
 static ms_result ms__image_next(ms__image *im, bool salvage, const unsigned char **out,
                                 ms_error *err)
 {
@@ -309,10 +309,9 @@ static uint64_t ms__image_scan(ms__image *im)
     return whole;
 }
 
-/* Enters an AMEND or HIDE of the image. Its messages come before it. Salvage may have
- * skipped some, but their numbers are not assigned again, or the change would apply to
- * another message. A HIDE hides only messages before it, so none after it, whatever its
- * number. False: no room. */
+/* Enters a change of the image, an AMEND or HIDE as an edit. Salvage may have skipped its
+ * messages, but their numbers are not assigned again, or it would apply to another one. A
+ * HIDE hides no message after it, whatever its numbers. False: no room. */
 static bool ms__mem_adopt_edit(ms__mem *m, const unsigned char *r, uint32_t unit)
 {
     ms__span span;
@@ -420,8 +419,8 @@ static const ms__home ms__mem_home = {ms__mem_at, ms__mem_room, ms__mem_written,
                                       ms__mem_publish, ms__mem_no_room, NULL,
                                       MS__SMALL ? NULL : ms__mem_notes};
 
-/* Makes room for the plans of a large batch. In a buffer they are, during the append,
- * right after the end of its records, which nothing else uses. */
+/* Makes room for the plans of a large batch; NULL: none is left. In a buffer they are,
+ * during the append, right after the end of its records, which nothing else uses. */
 static ms__plan *ms__plans_get(ms__mem *m, const ms__append_run *run)
 {
     ms__layout l;
@@ -509,7 +508,7 @@ static ms_result ms__mem_get(ms_store *store, uint64_t seq, ms_arena *arena,
     return ms__core_get(&m->core, &m->tail, seq, msg, err);
 }
 
-/* Erases one step of a record. Readers of other messages may go on. */
+/* Does one step of erasing a record, see [record]. Readers may go on. */
 static ms_result ms__mem_erase(ms_store *store, const ms_msg *record, unsigned step,
                                ms_error *err)
 {

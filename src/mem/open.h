@@ -12,7 +12,8 @@ static bool ms__is_mem(const ms_store *store)
     return store->backend == &ms__mem_backend;
 }
 
-static void ms__mem_named(ms__mem *m, uint64_t id)
+/* Sets the id of the store, and the seed of its checks. */
+static void ms__mem_id_set(ms__mem *m, uint64_t id)
 {
     unsigned char bytes[8];
     ms__put64(bytes, id);
@@ -26,11 +27,11 @@ static void ms__mem_empty(ms__mem *m, uint64_t id)
 {
     if (m->fixed && memcmp(m->buffer.base, ms__image_magic, 8) == 0)
         id ^= ms__hash(m->tail.names.hash_key, id, (const char *)m->buffer.base + 16, 8);
-    ms__mem_named(m, id);
+    ms__mem_id_set(m, id);
     ms__mem_bare(m);
 }
 
-/* Sets everything that a new store has; memory is set by the caller. */
+/* Sets everything of a new store but its memory. */
 static void ms__mem_begin(ms__mem *m, const ms_mem_desc *desc)
 {
     uint64_t random[3];
@@ -99,8 +100,8 @@ static ms_result ms__mem_desc_check(const ms_mem_desc *desc, ms_error *err)
     return MS_OK;
 }
 
-/* Returns the place of the store's own struct: the end of the buffer. */
-static ms__mem *ms__mem_in_buffer(const ms_mem_desc *desc)
+/* Makes an empty store, whose struct is at the end of the buffer. */
+static ms__mem *ms__mem_make(const ms_mem_desc *desc)
 {
     size_t size = desc->buffer_size & ~(size_t)7;
     size_t own = (size_t)ms__align8(sizeof(ms__mem));
@@ -142,7 +143,7 @@ MS_API MS__RARE ms_result ms_mem_open(ms_store **store, const ms_mem_desc *desc,
     if (!desc) desc = &defaults;
     MS__TRY(ms__mem_desc_check(desc, err));
     if (desc->buffer) {
-        m = ms__mem_in_buffer(desc);
+        m = ms__mem_make(desc);
         ms__image_begin(m);
     } else {
         m = (ms__mem *)ms__resize(&desc->alloc, NULL, 0, sizeof *m);
@@ -228,8 +229,8 @@ MS_API ms_result ms_mem_attach(ms_store **store, const ms_mem_desc *desc,
         return ms__fail(err, MS_E_FULL,
                         "no room after the image, which ends at %u of %u",
                         im.end, im.size);
-    ms__mem *m = ms__mem_in_buffer(desc);
-    ms__mem_named(m, im.id);
+    ms__mem *m = ms__mem_make(desc);
+    ms__mem_id_set(m, im.id);
     m->tail.names.floor = whole; /* nothing is written below it before all has
                                     succeeded */
     while ((code = ms__image_next(&im, desc->salvage, &r, err)) == MS_OK)

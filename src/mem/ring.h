@@ -1,11 +1,11 @@
 
 /* ==== [ring] an arena store that drops its oldest messages =============================
- * A full buffer drops its oldest messages. The records that stay move to its start, are
- * sealed for their new places, and entered as those of an image are. So a drop costs
- * about as much as attaching, and it happens once for a quarter of the messages. The
- * texts of an append may be views into records of the ring: they move, too.
+ * A full buffer drops its oldest messages, a quarter of them or more. The records that
+ * stay move to its start, are sealed for their new places, and entered as those of an
+ * image are, so a drop costs about as much as attaching. The texts of an append may be
+ * views into records of the ring: they move, too.
  *
- * (RG1) A place is valid until the next drop: then open cursors end.
+ * (RG1) A place is valid until the next drop: then open cursors return MS_E_CONFLICT.
  * (RG2) Numbers go on: a GAP record has the largest one that was assigned.
  * ================================================================================== */
 
@@ -48,7 +48,7 @@ static void ms__ring_choose(const ms__mem *m, ms__loc *loc, uint32_t x, uint32_t
     all->first = 0;
 }
 
-/* Returns the fact record i of the store, or NULL for another record. */
+/* Returns record i of those that are no messages, if it has facts, else NULL. */
 static const unsigned char *ms__fact_at(const ms__mem *m, uint32_t i)
 {
     uint32_t unit = ms__postings_entry(&m->tail.names.others, i);
@@ -106,8 +106,8 @@ static bool ms__text_move(ms_str *text, const unsigned char *r, size_t size,
     return true;
 }
 
-/* Moves the texts of an append that lie in `size` bytes at r to the same bytes at `to`.
- * Returns how many. */
+/* Points the texts of an append that lie in `size` bytes at r to the same bytes at `to`.
+ * Returns how many; changes nothing if r is `to`. */
 static unsigned ms__run_move(ms__append_run *run, const unsigned char *r, size_t size,
                              const unsigned char *to)
 {
@@ -125,8 +125,8 @@ static unsigned ms__run_move(ms__append_run *run, const unsigned char *r, size_t
     return n;
 }
 
-/* Moves the records that stay to the begin of the buffer. Returns their end. No byte
- * stays between it and the index, where an append that found no room has written. */
+/* Moves the records that stay to the start of the buffer. Returns their end. Zeroes the
+ * bytes between it and the index, where an append that found no room has written. */
 static uint64_t ms__ring_move(ms__ring *ring)
 {
     ms__mem *m = ring->m;
@@ -151,8 +151,8 @@ static uint64_t ms__ring_move(ms__ring *ring)
     return end;
 }
 
-/* Enters a record. A key that was appended twice belongs to the later message: the ring
- * had dropped the earlier one, which flash still has. */
+/* Enters a record. A key of two messages belongs to the later one: the ring had dropped
+ * the earlier one, which flash still has. */
 static ms_result ms__ring_adopt(ms__mem *m, const unsigned char *r, ms_error *err)
 {
     ms__tail_names *names = &m->tail.names;
@@ -188,7 +188,8 @@ static void ms__ring_enter(ms__mem *m, uint64_t end)
     (void)ms__gap_put(m, given, NULL);
 }
 
-/* Drops the messages before unit x, and older facts of over `most` bytes. */
+/* Drops the messages before unit x, and the oldest facts until at most `most` bytes are
+ * left. */
 static ms_result ms__ring_drop(ms__mem *m, uint32_t x, uint64_t most, ms_error *err)
 {
     ms__ring ring;
@@ -239,8 +240,9 @@ static bool ms__ring_named(const ms__append_run *run, size_t i, bool agent)
     return false;
 }
 
-/* Returns how many bytes a batch takes at most in an empty buffer. Posting lists grow to
- * a quarter more than they have; a name that was not near counts again. */
+/* Returns how many bytes a batch takes at most in an empty buffer; 0: a message is
+ * invalid. Posting lists grow to a quarter more than they have; a name that was not near
+ * counts again. */
 static uint64_t ms__ring_need(const ms__append_run *run)
 {
     ms__layout l;
@@ -276,7 +278,7 @@ static ms_result ms__ring_append(ms_store *store, ms__append_run *run, ms_error 
     ms_result code = MS_OK;
     ms__mem *m = ms__mem_of(store);
     ms__lock_acquire(&m->lock);
-    uint64_t need = own.n > 1 ? ms__ring_need(run) : 0; /* one has room always */
+    uint64_t need = own.n > 1 ? ms__ring_need(run) : 0; /* one always has room */
     if (own.n == 1 && run->records) {
         record = run->records[0];
         own.records = &record;

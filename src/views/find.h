@@ -15,12 +15,11 @@
  * backslashes or control characters can match an escape other than \uXXXX.
  *
  * Newest first, the processor does not foresee the next address. Stores append records
- * one after the other, so the next message usually ends where this one begins: a hint
- * fetches those bytes early. It made a search over a log twice as fast.
+ * one after the other, so the next message usually ends where this one begins: a prefetch
+ * of those bytes makes a search over a log twice as fast.
  *
  * Cost. Per message the cursor and the field directory; per byte 0.4 instructions, and
- * about 55 for each place that has the rarest character of the needle (by callgrind; 80
- * without the look at the needle's last character first).
+ * about 55 for each place that has the rarest character of the needle (callgrind).
  * (FI1) A scan reads no byte outside its value.
  * (FI2) Matches come in order, do not overlap, and are whole characters.
  * ================================================================================== */
@@ -221,7 +220,8 @@ MS_API ms_result ms_find_open(ms_store *store, const ms_find_query *query,
     return ms_query_open(store, &q, &finder->it, err);
 }
 
-/* Finds the first match at byte `from` of `field` or later. */
+/* Finds the first match at byte `from` of `field` or later. Sets where the next search
+ * goes on: f->msg is NULL if that is the next message. */
 static bool ms__find_in_message(ms_finder *f, const ms_msg *msg, unsigned field,
                                 size_t from, ms_found *found)
 {
@@ -245,7 +245,7 @@ static bool ms__find_in_message(ms_finder *f, const ms_msg *msg, unsigned field,
     return false;
 }
 
-/* Fetches the kilobyte before a message, where the next older one usually lies. */
+/* Prefetches the kilobyte before a message, where the next older one usually lies. */
 static void ms__find_ahead(const ms_msg *msg)
 {
     for (uintptr_t i = 1; i <= 16; i++)

@@ -194,9 +194,9 @@ static MS__NOINLINE void ms__step_clear(ms_cursor *it)
     memset(&it->of, 0, offsetof(ms__merge, iters));
 }
 
-/* Counts the messages of a step without its limit; stops at `most`. The step's query is
- * not open yet: its cursor counts, since another one takes more than all the stack that a
- * call may take, and is then as before. */
+/* Counts the messages of a step without its limit; stops at `most`. Counts with `it`,
+ * whose query is not open yet, and restores it: a second cursor would take more stack
+ * than a call may take. */
 static ms_result ms__step_count(ms_cursor *it, const ms__source *s, size_t most,
                                 size_t *count)
 {
@@ -219,7 +219,7 @@ static ms_result ms__step_count(ms_cursor *it, const ms__source *s, size_t most,
     return code;
 }
 
-/* Converts the limit of a block into that of one step (0: none) and a number of messages
+/* Converts the limit of a block into that of one step (0: all) and a number of messages
  * that the step skips first. *some becomes false if the limit excludes all. */
 static ms_result ms__step_limit(ms_cursor *it, const ms__source *s, ms_query *q,
                                 bool *some)
@@ -239,7 +239,7 @@ static ms_result ms__step_limit(ms_cursor *it, const ms__source *s, ms_query *q,
     return MS_OK;
 }
 
-/* ---- What blocks have shown. */
+/* ---- Duplicates. */
 
 /* Returns whether a block notes each message that it returns. */
 static bool ms__block_noted(const ms__history *h, unsigned block)
@@ -311,14 +311,14 @@ static bool ms__step_each(const ms__history *h, const ms_query *q)
 static ms_result ms__step_open(ms_cursor *it, ms__source *s)
 {
     ms__history *h = &it->history;
-    ms_query *q = &it->query; /* counting reads none of it */
+    ms_query *q = &it->query; /* counting restores it */
     bool some = ms__step_query(it, s, q);
     if (some) MS__TRY(ms__query_check(q, NULL));
     if (some) MS__TRY(ms__step_limit(it, s, q, &some));
     if (!some) return MS_OK;
     ms__step_clear(it);
     h->each = false;
-    MS__TRY(s->store->backend->query(s->store, it, NULL)); /* a ring sets it */
+    MS__TRY(s->store->backend->query(s->store, it, NULL)); /* a ring sets `each` */
     h->open = true;
     h->each = MS__SMALL || h->each || ms__step_each(h, q);
     return MS_OK;
@@ -376,7 +376,7 @@ static const ms_msg *ms__history_next(ms_store *view, ms_cursor *it)
         return MS__CHANGES &&
                it->query.arena ? ms__with_appended(it, s->store, msg) : msg;
     }
-    if (it->damaged == 0) it->damaged = h->doubt; /* else the steps have met it */
+    if (it->damaged == 0) it->damaged = h->doubt; /* else the steps have counted it */
     return NULL;
 }
 
@@ -396,7 +396,7 @@ static const ms_backend ms__history_backend = {
 static ms_store ms__history_store = {&ms__history_backend, MS_STORE_OPEN};
 
 /* Finds the agent's last task as of the opening, if the scope needs it. A damaged message
- * after it, or where there is none, may be a later one. */
+ * after it (without one: any) may be a later task: h->doubt counts these. */
 static MS__NOINLINE ms_result ms__last_task(ms_cursor *it, unsigned i, ms_error *err)
 {
     ms__history kept = it->history;

@@ -1,17 +1,16 @@
 
 /* ==== [selfcheck] promises, walked ===================================================
- * For tests, for tools, for the moment when something looks impossible. ms_selfcheck
- * reads everything and reports the first broken invariant with its number.
+ * ms_selfcheck reads everything and reports the first broken invariant with its number.
  *   - An arena store is checked from the inside: (NM1), (NM4) and (MM2) over all posting
  *     lists, RC1 to RC5 over all records. Its keys are not checked.
  *   - Each segment index of a log must equal the one that is derived from its records, by
- *     the walk that opening and ms_log_verify use. Each summary must know its lists.
+ *     the walk that opening and ms_log_verify use. Its summary must have its lists.
  *   - Logs and other stores are then read through a cursor over everything: numbers rise,
  *     each message has a location, and a store would accept it.
  * ================================================================================== */
 
-/* Checks that a posting follows `last`, and that a valid record is there. Nothing else is
- * read from a record before this. */
+/* Checks that a posting follows `last`, and that a valid record is there. This comes
+ * before any other read of the record. */
 static ms_result ms__check_posting(const ms__mem *m, uint32_t unit, uint32_t last,
                                    ms_error *err)
 {
@@ -65,7 +64,7 @@ static MS__ONCE ms_result ms__check_list(const ms__mem *m, const ms__postings *s
 }
 
 /* Checks the lists of changes, and the counts of hidden messages. */
-static ms_result ms__check_controls(const ms__mem *m, ms_error *err)
+static ms_result ms__check_changes(const ms__mem *m, ms_error *err)
 {
     const ms__tail_names *names = &m->tail.names;
     uint64_t all = 0, placed = 0, hidden = 0;
@@ -143,7 +142,7 @@ static ms_result ms__check_mem(const ms__mem *m, ms_error *err)
                                MS_TYPES_ALL & ~MS__TYPES_TRACE, &owned, err));
     }
     if (located == all && classed == with_class && owned == with_agent)
-        return ms__check_controls(m, err);
+        return ms__check_changes(m, err);
     return ms__fail(err, MS_E_DAMAGED, "NM1: %u messages, but lists hold %u by location, "
                     "%u by class of %u", all, located, classed, with_class);
 }
@@ -184,7 +183,7 @@ static ms_result ms__check_cursors(ms_store *store, ms_error *err)
 static ms_result ms__check_segment(ms__log *log, const ms__segment *l,
                                    const ms__segment *before, ms_error *err)
 {
-    if (l->own || l->damaged_ranges > 0) return MS_OK; /* damage is reported elsewhere */
+    if (l->own || l->damaged_ranges > 0) return MS_OK; /* queries report damage */
     ms__segment *made = ms__segment_derive(log, l->number, l->base, l->offset,
                                            before ? before->state.last_seq : 0, true);
     if (!made) return ms__no_memory(err, sizeof *made);

@@ -1,8 +1,8 @@
 
 /* ==== [union] several stores as one ==================================================
- * A union is a concatenation. A cursor reads what the query has in the first store, then
- * in the second one, with one cursor of a store at a time (the lane). A reversed query
- * starts at the last store.
+ * A union is a concatenation. A cursor reads what matches the query in the first store,
+ * then in the second one, with one cursor of a store at a time (the lane). A reversed
+ * query starts at the last store.
  *
  *      stores[0]  m m m m
  *      stores[1]          m m m
@@ -42,9 +42,8 @@ typedef struct ms__union_run {
     size_t size;           /* bytes of this allocation */
     const ms__now *bounds; /* of the snapshot, or after this struct */
     size_t which;          /* the store that is read; not below n: the end */
-    size_t left;           /* messages that may still be read */
-    uint64_t damaged, damaged_ranges; /* of the counts of the lane, added to the
-                                         union's */
+    size_t left;           /* messages that may still be read; SIZE_MAX: all */
+    uint64_t damaged, damaged_ranges; /* counts of the lane that the union's cursor has */
     bool collects;
     ms__sorted sorted;     /* collected messages, in the arena */
     size_t cap;            /* room for them */
@@ -93,7 +92,7 @@ static unsigned ms__lane_raw(const ms_store *s, unsigned raw)
     return s->backend->change ? raw : raw & MS_RAW_MESSAGES;
 }
 
-/* Returns whether a store can have a result of the query. */
+/* Returns whether a store can have records that match the query. */
 static bool ms__lane_asked(const ms__union *u, const ms_query *q, size_t which)
 {
     uint64_t about = q->about_seq, first = ms__union_number(which, 1);
@@ -116,7 +115,7 @@ static ms_result ms__bounds_now(const ms__union *u, const ms_query *q, ms__now *
     return MS_OK;
 }
 
-/* Opens the lane on the store run->which. */
+/* Opens the lane on the store run->which, with the query in its numbers. */
 static ms_result ms__lane_open(const ms__union *u, const ms_query *q, ms__union_run *run,
                                bool backward, ms_error *err)
 {
@@ -143,7 +142,7 @@ static ms_result ms__lane_open(const ms__union *u, const ms_query *q, ms__union_
 
 static bool ms__sound(ms_result code) { return code == MS_OK || code == MS_E_DAMAGED; }
 
-/* Returns the next message as its store has it; NULL: the end, or an error in
+/* Returns the next message, with its store's number; NULL: the end, or an error in
  * it->result. */
 static const ms_msg *ms__run_step(const ms__union *u, ms_cursor *it, ms__union_run *run,
                                   bool backward, ms_error *err)
@@ -385,8 +384,8 @@ static bool ms__info_later(const void *a, const void *b)
     return ms__info_less(a, b);
 }
 
-/* Adds the counts of the same name in another store. The latest activity is that of the
- * largest time, of whatever store. */
+/* Adds the counts of the same name in another store. The latest activity is the one with
+ * the largest time, in any store. */
 static void ms__info_add(ms_info *sum, const ms_info *more)
 {
     sum->messages += more->messages;
@@ -442,7 +441,7 @@ static size_t ms__infos_join(ms_info *items, size_t n)
     return kept;
 }
 
-/* Lists into the arena: all that the stores list, of which the newest are returned. */
+/* Lists into the arena all names of all stores; returns the newest. */
 static ms_result ms__union_list(ms_store *store, const ms_list_query *q, ms_arena *arena,
                                 ms_listing *out, ms_error *err)
 {
