@@ -1683,16 +1683,15 @@ MS_API ms_result ms_pending(const ms_request_desc *desc, ms_arena *arena, ms_cal
  * memory's, with its agent key): text, thinking and calls in their order, all but the
  * first JOINED. agent_key and model are those of opts; an absent model is taken from the
  * response. Thinking is stored as REASONING, with the provider's signature in `extra`
- * (see [project]), and what only the provider reads (a hosted call) as MULTIMODAL_PART:
- * requests of a memory have it if agent_types has that type. The body may be a chat
- * completion, a message of Anthropic, a response of Gemini or Ollama, or a stream of
- * these as server-sent events or lines of JSON. Of several choices one is stored: the one
- * with index 0 in the first list, or if none has it there, the first. The caller runs the
- * calls and appends their results. A result has the call_id and the agent key of its
- * call. A result without an agent key answers the newest open call of its id: of those
- * without an agent key, else of any agent. The messages of a stream stay one turn in
- * requests, whoever writes between them; two streams of one agent at a time need a
- * turn_id each. */
+ * (see [project]), and what only the provider reads (a hosted call) as MULTIMODAL_PART; a
+ * memory's own block has it in requests. The body may be a chat completion, a message of
+ * Anthropic, a response of Gemini or Ollama, or a stream of these as server-sent events
+ * or lines of JSON. Of several choices one is stored: the one with index 0 in the first
+ * list, or if none has it there, the first. The caller runs the calls and appends their
+ * results. A result has the call_id and the agent key of its call. A result without an
+ * agent key answers the newest open call of its id: of those without an agent key, else
+ * of any agent. The messages of a stream stay one turn in requests, whoever writes
+ * between them; two streams of one agent at a time need a turn_id each. */
 
 typedef struct ms_answered {
     uint64_t first_seq, last_seq; /* 0: no message */
@@ -34779,7 +34778,7 @@ static MS__NOINLINE ms_result ms__history_open(const ms_request_desc *desc,
         if (!memory->arena) memory->arena = arena; /* for unfinished texts */
         if (!memory->agent_types) memory->agent_types = MS_TYPES_AGENT;
         if (desc->opts.thinking) memory->agent_types |= MS_BIT(MS_T_REASONING);
-        memory->agent_types |= MS_BIT(MS_T_COMPACTION);
+        memory->agent_types |= MS_BIT(MS_T_COMPACTION) | MS_BIT(MS_T_MULTIMODAL_PART);
         ms_type said = desc->text_type ? desc->text_type : MS_T_ASSISTANT_MESSAGE;
         if ((unsigned)said < MS_TYPE_COUNT) /* the agent's own answers */
             memory->agent_types |= MS_BIT(said);

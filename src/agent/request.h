@@ -76,7 +76,7 @@ static MS__NOINLINE ms_result ms__history_open(const ms_request_desc *desc,
         if (!memory->arena) memory->arena = arena; /* for unfinished texts */
         if (!memory->agent_types) memory->agent_types = MS_TYPES_AGENT;
         if (desc->opts.thinking) memory->agent_types |= MS_BIT(MS_T_REASONING);
-        memory->agent_types |= MS_BIT(MS_T_COMPACTION);
+        memory->agent_types |= MS_BIT(MS_T_COMPACTION) | MS_BIT(MS_T_MULTIMODAL_PART);
         ms_type said = desc->text_type ? desc->text_type : MS_T_ASSISTANT_MESSAGE;
         if ((unsigned)said < MS_TYPE_COUNT) /* the agent's own answers */
             memory->agent_types |= MS_BIT(said);
