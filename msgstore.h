@@ -970,7 +970,7 @@ MS_API const ms_msg *ms_next(ms_cursor *it);
 MS_API ms_result ms_cursor_close(ms_cursor *it, ms_error *err);
 
 /* Open a cursor over one of the four views, named as in the framework's guide. limit: the
- * newest n, 0: all; oldest first. */
+ * newest n, 0: all; oldest first. An empty location: all locations. */
 MS_API ms_result ms_get_conversation_messages(ms_store *store, ms_str location,
                                               size_t limit, ms_cursor *it, ms_error *err);
 MS_API ms_result ms_get_agent_messages(ms_store *store, ms_str location, ms_str agent_key,
@@ -2544,7 +2544,7 @@ MS_API ms_result ms_compact(const ms_request_desc *desc, const ms_compaction *c,
 /* Finds a message of a task by its id. A number finds the message with that sequence
  * number if that has no id of its own; otherwise the task is searched, newest first.
  * MS_E_NOT_FOUND: this task has no such message. *msg as of ms_get_by_seq, also with
- * MS_E_DAMAGED. */
+ * MS_E_DAMAGED. NULL as arena is MS_E_ARENA. */
 MS_API ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id, ms_arena *arena,
                              const ms_msg **msg, ms_error *err);
 
@@ -2623,10 +2623,10 @@ MS_API ms_result ms_session_load(const ms_session *session,
                                  const ms_session_load_opts *opts, ms_arena *arena,
                                  ms_envelopes *out, ms_error *err);
 
-/* Finds the full message of a key; *msg as of ms_get_by_seq. MS_E_NOT_FOUND: it is not a
- * key, or this user has no such message (any more). MS_E_DAMAGED: the message with the
- * key's number cannot be read, so its user is unknown, and *msg is NULL; or a change of
- * *msg may be lost. */
+/* Finds the full message of a key; *msg as of ms_get_by_seq. MS_E_ARENA: no arena.
+ * MS_E_NOT_FOUND: it is not a key, or this user has no such message (any more).
+ * MS_E_DAMAGED: the message with the key's number cannot be read, so its user is unknown,
+ * and *msg is NULL; or a change of *msg may be lost. */
 MS_API ms_result ms_session_lookup(ms_store *store, ms_str user_id, ms_str key,
                                    ms_arena *arena, const ms_msg **msg, ms_error *err);
 

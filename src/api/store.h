@@ -130,7 +130,7 @@ MS_API const ms_msg *ms_next(ms_cursor *it);
 MS_API ms_result ms_cursor_close(ms_cursor *it, ms_error *err);
 
 /* Open a cursor over one of the four views, named as in the framework's guide. limit: the
- * newest n, 0: all; oldest first. */
+ * newest n, 0: all; oldest first. An empty location: all locations. */
 MS_API ms_result ms_get_conversation_messages(ms_store *store, ms_str location,
                                               size_t limit, ms_cursor *it, ms_error *err);
 MS_API ms_result ms_get_agent_messages(ms_store *store, ms_str location, ms_str agent_key,
