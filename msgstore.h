@@ -75,7 +75,7 @@
  *     anything is visible.
  *   - Log: one process writes (several, if all open it with desc.shared), any number
  *     read, also from containers of one machine. A reader whose file a rewrite has
- *     replaced is told once (MS_E_CONFLICT). After fork, the child cannot use its
+ *     replaced gets MS_E_CONFLICT, once. After fork, the child cannot use its
  *     parent's handle (MS_E_FORKED), but keeps the file locked as long as it lives.
  *   - Log: the file system must be local, and support mapping and locking, or opening
  *     fails. On network file systems a log is as reliable as their maps and locks. If
@@ -146,11 +146,11 @@
  * ---- MEMORY --------------------------------------------------------------------------
  *
  * Arguments are copied before a call returns. A cursor is the exception: what its query
- * points to must outlive it. A pointer may be NULL only where this file says so; outputs
- * are not checked. Results are borrowed; each function documents for how long. A function
- * that allocates a result has an ms_arena parameter; others allocate nothing. Stores keep
- * and use the ms_alloc of their description ({0}: malloc). After a failed open or init
- * there is nothing to free, and outputs are NULL or zero.
+ * points to must outlive it. A pointer may be NULL only where this file allows it;
+ * outputs are not checked. Results are borrowed; each function documents for how long. A
+ * function that allocates a result has an ms_arena parameter; others allocate nothing.
+ * Stores keep and use the ms_alloc of their description ({0}: malloc). After a failed
+ * open or init there is nothing to free, and outputs are NULL or zero.
  *
  * ---- ERRORS --------------------------------------------------------------------------
  *
@@ -187,7 +187,7 @@
  * The codes of an append to a log, and what to do:
  *
  *   MS_E_BUSY       another writer: repeat it; nothing was appended
- *   MS_E_CONFLICT   a compaction has replaced the file, or `expect` failed: close, open
+ *   MS_E_CONFLICT   a rewrite has replaced the file, or `expect` failed: close, open
  *                   and repeat; or read and decide again
  *   MS_E_FULL       make room, and repeat it; nothing was appended
  *   MS_E_POISONED   close, check the disk, open, and repeat it. The message may be there
@@ -424,7 +424,7 @@ extern "C" {
 /* ==== [api-types] strings, values, times ========================================= */
 
 /* A view of bytes, not NUL-terminated. ptr NULL: absent; len 0: empty. A view is valid as
- * long as the bytes it refers to. */
+ * long as the bytes it refers to; ms_str_n makes one. */
 typedef struct ms_str {
     const char *ptr;
     size_t len; /* bytes */
@@ -566,16 +566,17 @@ typedef struct ms_buf {
 MS_API ms_result ms_buf_write(void *buf, const char *bytes, size_t len);
 MS_API ms_str ms_buf_text(const ms_buf *buf); /* all that was written; no NUL follows */
 
-/* The clock that stamps messages without a time. If it returns MS_TIME_NONE, they stay
- * without one. Zeroed: the system clock, in whole microseconds. */
+/* The clock that stamps messages without a time: nanoseconds since 1970. MS_TIME_NONE:
+ * they stay without one. Zeroed: the system clock, in whole microseconds. */
 typedef struct ms_clock {
     int64_t (*now)(void *ctx);
     void *ctx;
 } ms_clock;
 
-/* The source of hash keys and image ids. Zeroed: a mix of clock and addresses, which
- * avoids accidental collisions; pass a random source if untrusted parties choose the
- * keys. With a constant source, equal runs write equal bytes. */
+/* The source of hash keys and of the ids of images and logs; fill sets len bytes. Zeroed:
+ * a mix of clock and addresses, which avoids accidental collisions; pass a random source
+ * if untrusted parties choose the keys. With a constant source, equal runs write equal
+ * bytes. */
 typedef struct ms_entropy {
     void (*fill)(void *ctx, void *out, size_t len);
     void *ctx;
@@ -806,13 +807,13 @@ MS_API ms_envelope ms_observation(ms_value content, ms_str call_id);
 MS_API ms_str ms_normalize_agent_key(ms_str name, char *out);
 
 /* Every append checks that a message has:
- *   - a known type, and the fields that the type requires;
- *   - no time, or one other than MS_TIME_NONE;
- *   - valid JSON in each value that is marked as JSON;
+ *   - a known type (MS_E_TYPE), and the fields that the type requires (MS_E_MISSING);
+ *   - no time, or one other than MS_TIME_NONE (MS_E_RANGE);
+ *   - JSON in each value marked so (as ms_json_check; MS_E_KIND: extra is no object);
  *   - names (location, agent_key, turn_id, key) of 1 to MS_KEY_MAX bytes of valid UTF-8
- *     without NUL; turn_id may be empty.
- * err->path names the field. Other text that is not UTF-8 is accepted, and repaired when
- * the message is encoded. */
+ *     without NUL (MS_E_ARGUMENT, MS_E_TOO_LARGE, MS_E_UTF8); turn_id may be empty.
+ * err->path names the field. Bytes of other text that are not UTF-8 are repaired when the
+ * message is encoded. */
 #define MS_KEY_MAX 1023
 #define MS_FIELD_MAX_DEPTH 500 /* of JSON in a field; a message around it is deeper */
 
@@ -834,7 +835,7 @@ MS_API ms_value ms_content(const ms_msg *msg);      /* as ms_get of MS_F_CONTENT
 /* Returns all fields at once, as an envelope with views into the message. */
 MS_API ms_envelope ms_envelope_of(const ms_msg *msg);
 
-/* Makes a deep copy: every view of *out is in the arena. */
+/* Makes a deep copy: every view of *out is in the arena. MS_E_NO_MEMORY, MS_E_ARENA. */
 MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena,
                                   ms_envelope *out);
 
@@ -953,9 +954,9 @@ typedef struct ms_cursor ms_cursor;
 /* Opens a cursor. The query is copied; what it points to is not, and must outlive the
  * cursor: the bytes of location, agent_key and turn_id, agent_keys, and the arena. The
  * same holds for the arguments of the four calls below, and for the query of a search.
- * On failure the cursor is closed; ms_next returns NULL. MS_E_BUSY: a log
- * with other writers cannot be followed because over 30 cursors of this handle hold older
- * snapshots; close some. */
+ * On failure the cursor is closed. MS_E_ARGUMENT, MS_E_ARENA: err->path names the member.
+ * MS_E_CONFLICT: see ms_log_rewrite. MS_E_BUSY: over 30 cursors of this handle hold older
+ * snapshots of a log that others write to; close some. */
 MS_API ms_result ms_query_open(ms_store *store, const ms_query *query, ms_cursor *it,
                                ms_error *err);
 
@@ -969,7 +970,7 @@ MS_API const ms_msg *ms_next(ms_cursor *it);
 MS_API ms_result ms_cursor_close(ms_cursor *it, ms_error *err);
 
 /* Open a cursor over one of the four views, named as in the framework's guide. limit: the
- * newest n, 0: all; oldest first. */
+ * newest n, 0: all; oldest first. An empty location: all locations. */
 MS_API ms_result ms_get_conversation_messages(ms_store *store, ms_str location,
                                               size_t limit, ms_cursor *it, ms_error *err);
 MS_API ms_result ms_get_agent_messages(ms_store *store, ms_str location, ms_str agent_key,
@@ -981,9 +982,9 @@ MS_API ms_result ms_get_team_messages(ms_store *store, ms_str location,
                                       size_t limit, ms_cursor *it, ms_error *err);
 
 /* Finds the message with a sequence number. MS_E_NOT_FOUND: absent or hidden;
- * MS_E_DAMAGED: it, or a change of it, is damaged or missing; *msg is NULL, except where
- * nothing tells which message a damaged change was about. *msg is valid as long as
- * the store's messages (see GUARANTEES). Stores that cannot return pointers to records
+ * MS_E_DAMAGED: it, or a change of it, is damaged or missing; *msg is NULL, unless it is
+ * unknown which message the damaged change was about. *msg is valid as long as the
+ * store's messages (see GUARANTEES). Stores that cannot return pointers to records
  * copy into the arena. Arena stores and logs need an arena only for the text so far of an
  * unfinished message. */
 MS_API ms_result ms_get_by_seq(ms_store *store, uint64_t seq, ms_arena *arena,
@@ -1047,7 +1048,7 @@ MS_API ms_result ms_list(ms_store *store, const ms_list_query *query, ms_arena *
  * MS_E_POISONED: see DURABILITY. After opening a log with unsynced or damaged parts the
  * first sync writes index records, which can fail as an append does (MS_E_FULL, MS_E_IO,
  * with other writers MS_E_BUSY); call again later. MS_E_CONFLICT (also of ms_tick and
- * appends): a compaction has replaced the file of a shared log; open it again. */
+ * appends): a rewrite has replaced the file of a shared log; open it again. */
 MS_API ms_result ms_sync(ms_store *store, uint64_t *durable_seq, ms_error *err);
 
 /* Does housekeeping for about budget_us microseconds: extends the file, faults pages in,
@@ -1057,9 +1058,10 @@ MS_API ms_result ms_tick(ms_store *store, uint32_t budget_us, ms_error *err);
 
 /* Waits until the store has a message with a number larger than after_seq, a change was
  * made since the call began (an amendment, a part of a stream), or timeout_ms have
- * passed: MS_OK in each case, *last_seq (may be NULL) receives the newest number. It
- * first makes appends of other processes visible to this handle, as every query does;
- * with a timeout of 0 that is all. Polls, pausing up to 5 ms. Any store, any thread. */
+ * passed: MS_OK in each case, *last_seq (may be NULL) receives the newest number (on
+ * failure 0 or an older one). It first makes appends of other processes visible to this
+ * handle, as every query does; with a timeout of 0 that is all. Polls, pausing up to 5
+ * ms. Any store, any thread. */
 MS_API ms_result ms_wait(ms_store *store, uint64_t after_seq, uint32_t timeout_ms,
                          uint64_t *last_seq, ms_error *err);
 
@@ -1071,12 +1073,12 @@ MS_API void ms_close(ms_store *store);
 
 /* ==== [api-log] the log file =========================================================
  * A store in one file; see DURABILITY at the head of this file. ms_log_desc needs a path;
- * all else may stay zero. Reading goes through a map of the file; appending runs at
- * memory speed. One process writes and holds a lock (with `shared` several take turns).
- * Any number read beside it, without locks and without writing a byte: read-only media,
- * snapshots and copies that `cp` makes beside a writer work. Such a copy has all that was
- * visible when cp began. If a sync falls between two reads of cp, the copy may, seldom,
- * report damage after that. [file-format] describes the bytes. */
+ * all else may stay zero. Reading goes through a map of the file. One process writes and
+ * holds a lock (with `shared` several take turns). Any number read beside it, without
+ * locks and without writing a byte: read-only media, snapshots and copies that `cp` makes
+ * beside a writer work. Such a copy has all that was visible when cp began. If a sync
+ * falls between two reads of cp, the copy may, seldom, report damage after that.
+ * [file-format] describes the bytes. */
 
 typedef enum ms_log_mode {
     MS_LOG_CREATE,            /* read and append; created if it is missing */
@@ -1153,8 +1155,8 @@ typedef struct ms_log_desc {
                                  batch takes the lock, and first reads the appends of the
                                  others. It waits at most lock_wait_ms (0: 1000), then
                                  returns MS_E_BUSY, with nothing appended. MS_E_CONFLICT:
-                                 a compaction has replaced the file; open it again. (If
-                                 opts.expect is set, ms_log_info.replaced tells which.)
+                                 a rewrite has replaced the file; open it again. (With
+                                 opts.expect: only if ms_log_info.replaced is set.)
                                  MS_E_UNSUPPORTED at opening: os->boot returns 0 */
     ms_clock clock;           /* {0}: the system's */
     ms_entropy entropy;       /* {0}: see ms_entropy */
@@ -1165,15 +1167,16 @@ typedef struct ms_log_desc {
 
 #define MS_LOG_SEGMENT_MIN 1024
 
-/* Opens a log. MS_E_NOT_FOUND: the file is missing (READ, WRITE); MS_E_CONFLICT: it
- * exists (NEW); MS_E_BUSY: another process writes to it, its id is in the message;
- * MS_E_FOREIGN: not a log, or of a newer version: the file is not changed; MS_E_DAMAGED:
- * see ms_log_opening; in each opening, if the first page and its copy are damaged, or the
- * file ends before 8,192 bytes, where messages begin; MS_E_FULL: no room for a new log,
- * or for the holes of a sparse copy, which a writer fills; MS_E_IO: a system call failed,
- * see err->sys_errno. A file of size 0 counts as missing, and so does an incomplete
- * superblock, of up to 1,024 bytes, which an interrupted creation leaves (MS_OPEN_STRICT:
- * MS_E_DAMAGED). MS_LOG_READ opens such a file as empty. */
+/* Opens a log. MS_E_ARGUMENT: a member of desc is not as above; MS_E_NOT_FOUND: the file
+ * is missing (READ, WRITE); MS_E_CONFLICT: it exists (NEW); MS_E_BUSY: another process
+ * writes to it, its id is in the message; MS_E_FOREIGN: not a log, or of a newer version:
+ * the file is not changed; MS_E_DAMAGED: see ms_log_opening; in each opening, if the
+ * first page and its copy are damaged, or the file ends before 8,192 bytes, where
+ * messages begin; MS_E_FULL: no room for a new log, or for the holes of a sparse copy,
+ * which a writer fills; MS_E_IO: a system call failed, see err->sys_errno. A file of size
+ * 0 counts as missing, and so does an incomplete superblock, of up to 1,024 bytes, which
+ * an interrupted creation leaves (MS_OPEN_STRICT: MS_E_DAMAGED). MS_LOG_READ opens such a
+ * file as empty. */
 MS_API ms_result ms_log_open(ms_store **store, const ms_log_desc *desc, ms_error *err);
 #endif
 
@@ -1186,8 +1189,8 @@ typedef struct ms_mem_desc {
                                  aligned; NULL: memory comes from alloc */
     size_t buffer_size;       /* at least MS_MEM_MIN */
     ms_alloc alloc;           /* {0}: malloc */
-    size_t chunk_size;        /* records are kept in chunks of this size, a power of two;
-                                 0: 64 KiB; not for a buffer */
+    size_t chunk_size;        /* bytes of a chunk of records, a power of two from 1,024
+                                 on; 0: 64 KiB; not for a buffer */
     size_t max_message;       /* limit on one record in bytes; 0: 256 MiB */
     bool keep_unset_times;    /* false: a message without time is stamped from clock */
     ms_clock clock;           /* {0}: the system's */
@@ -1204,12 +1207,12 @@ typedef struct ms_mem_desc {
 
 #define MS_MEM_MIN 2048 /* bytes */
 
-/* Opens an empty store. desc NULL: all defaults. The earlier content of a buffer is
- * lost. */
+/* Opens an empty store; the earlier content of a buffer is lost. desc NULL: all defaults.
+ * MS_E_ARGUMENT: a size or the alignment is not as above. */
 MS_API ms_result ms_mem_open(ms_store **store, const ms_mem_desc *desc, ms_error *err);
 
-/* Removes all messages and keeps the memory for the next ones. Sequence numbers start
- * again at 1. Needs exclusive use of the store. */
+/* Removes all messages and keeps the memory. Sequence numbers start again at 1. Needs
+ * exclusive use of the store. MS_E_UNSUPPORTED: it is in flash, or no arena store. */
 MS_API ms_result ms_mem_reset(ms_store *store, ms_error *err);
 
 /* ==== [api-memory] the history that an agent reads ===============================
@@ -1227,7 +1230,7 @@ typedef enum ms_runtime {
 } ms_runtime;
 
 typedef enum ms_scope_kind {
-    MS_SCOPE_ALL,             /* no scoping. The next three are the origin's filters */
+    MS_SCOPE_ALL,             /* no scoping. The next three are the framework's filters */
     MS_SCOPE_ORCHESTRATOR,    /* the last `turns` messages of the conversation;
                                  conversation_limit is ignored */
     MS_SCOPE_MANAGER,         /* synthesis messages of the previous phase */
@@ -1286,7 +1289,7 @@ MS_API void ms_memory_init(ms_memory *memory, ms_store *store, ms_str location,
  * as a timeline. On failure the cursor is closed, as after ms_query_open. */
 MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error *err);
 
-/* Adds a message while the agent runs: it is stored, unless runtime_mode says otherwise.
+/* Adds a message while the agent runs, to the store that runtime_mode selects, if any.
  * The location is the memory's, and so is the agent key unless the message has one. *seq
  * (may be NULL): its number in the store written to, or 0. */
 MS_API ms_result ms_memory_add(const ms_memory *memory, const ms_envelope *m,
@@ -1295,15 +1298,15 @@ MS_API ms_result ms_memory_add(const ms_memory *memory, const ms_envelope *m,
 /* ---- Shared memory: agents of a process that communicate through one arena store. The
  * location is the namespace. Every agent reads the conversation, its own messages, and
  * broadcasts; a manager (an agent with subordinates) also its team, agent after agent. In
- * the origin's shared memory a manager reads no conversation: set no_conversation for
+ * the framework's shared memory a manager reads no conversation: set no_conversation for
  * that. ms_memory_add stores any type under the agent's own key; but every agent reads
  * user, assistant, global_observation and synthesis messages of any author. */
 MS_API ms_result ms_shared_memory_init(ms_memory *memory, ms_store *store,
                                        ms_str name_space, ms_str agent_key,
                                        const ms_str *subordinates, size_t n_subordinates,
                                        ms_error *err);
-/* Appends a message for every agent: a global_observation, a synthesis, or a turn of the
- * conversation (user_message, assistant_message). An assistant_message has the agent key
+/* Appends a message for every agent: global_observation, synthesis, user_message or
+ * assistant_message (others: MS_E_TYPE). An assistant_message has the agent key
  * of its author, by default the memory's, so that other agents' requests have it as user
  * text. The others are stored without agent key; from_worker of a global_observation is
  * the agent's key unless set. */
@@ -1334,8 +1337,8 @@ typedef struct ms_stream ms_stream;
 /* Appends the unfinished message: type, agent key, turn, tool, call id, initial content
  * or args (absent: empty). Text is then added to the content, of an ACTION to args (the
  * text of a JSON object). If the location has a message of this key, the stream adds to
- * that one (see ms_append), and to the text that it has. MS_E_RANGE: flush_chars is over
- * 1,024. */
+ * that one (see ms_append), and to the text that it has. MS_E_KIND: the initial text is
+ * JSON; MS_E_RANGE: flush_chars is over 1,024. */
 MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str location,
                                  const ms_envelope *m, const ms_stream_opts *opts,
                                  ms_error *err);
@@ -1343,8 +1346,8 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
  * adds nothing, and writes all parts collected so far. MS_E_CLOSED: the stream has ended,
  * here or elsewhere (reported when a part is written); MS_E_HIDDEN: the message was
  * hidden; MS_E_TOO_LARGE: with the part the message is larger than the store takes (an
- * arena store or a log; others tell at the end). On failure no byte of the part is used,
- * and the stream can end with the text so far. */
+ * arena store or a log; others return it at the end). On failure no byte of the part is
+ * used, and the stream can end with the text so far. */
 MS_API ms_result ms_stream_feed(ms_stream *stream, ms_str part, ms_error *err);
 /* Ends the stream: amends the message with final_message (see ms_amend), or, if NULL,
  * with all its text. The arena (NULL: one over malloc) holds the text during the call. On
@@ -1438,19 +1441,19 @@ typedef struct ms_shorten_opts {
                                  points */
 } ms_shorten_opts;
 
-/* The most bytes of a key: "session-<session id>-msg-<seq>". */
+/* The most bytes of a shortened message's key: "session-<session id>-msg-<seq>". */
 #define MS_ENTITY_KEY_MAX (MS_KEY_MAX + 33)
 
 /* The size of a text in the unit of the budget: tokens, bytes, or any other. Made-up
  * results and start_text are not counted; a text counts before it is shortened. */
 typedef size_t (*ms_count_fn)(void *ctx, ms_value text);
 
-/* Whose thinking goes back to its signer, unaltered, in requests with thinking on. A turn
- * of the user begins with the user's text. The profile has what is right for its
- * provider: MS_THINKING_ON. */
+/* Of which turns thinking goes back, unaltered, to the provider that signed it. A turn of
+ * the user begins with the user's text. The profile has what is right for its provider:
+ * MS_THINKING_ON. */
 typedef enum ms_thinking {
     MS_THINKING_OFF,          /* none */
-    MS_THINKING_ON,           /* as profile->thinking says */
+    MS_THINKING_ON,           /* as profile->thinking has it */
     MS_THINKING_RUNNING,      /* of the running turn */
     MS_THINKING_CALLS,        /* of that and of all turns with calls: DeepSeek */
     MS_THINKING_ALL           /* of all turns: GLM, and Anthropic, where it is bound to
@@ -1460,7 +1463,7 @@ typedef enum ms_thinking {
                                  edited since */
 } ms_thinking;
 
-/* Where a provider caches what it is told to (anthropic, bedrock), how long. */
+/* How long a provider caches what a request marks (anthropic, bedrock). */
 typedef enum ms_cache {
     MS_CACHE_OFF,
     MS_CACHE_5M,              /* five minutes from the last use */
@@ -1497,7 +1500,7 @@ typedef struct ms_project_opts {
     size_t budget;            /* and at most so many tokens; 0: no bound. MS_E_TOO_LARGE
                                  when the newest turn alone takes more. Where thinking is
                                  bound, the window's start stays while a turn of the user
-                                 runs: report->over tells by how much it is exceeded */
+                                 runs: report->over is by how much it is exceeded */
     size_t step;              /* the window's start moves by so many messages (with a
                                  budget: tokens) at a time, so that successive requests
                                  begin with the same bytes; 0: by one */
@@ -1563,13 +1566,13 @@ typedef struct ms_request_desc {
     ms_str turn_id;            /* of its messages */
     ms_sent sent;              /* report->sent of its own request: a later one can name
                                   the response then. Zeroed: none does */
-    ms_type text_type;         /* of its texts, which says for whom they are.
+    ms_type text_type;         /* of its texts, which decides who reads them.
                                   ASSISTANT_MESSAGE (or 0): all agents of the location;
                                   FINAL, a plan, DATA: the agent and its managers;
                                   SYNTHESIS: all, as global, from_manager is the agent;
                                   any other: MS_E_TYPE. In requests of a memory the own
                                   block has it, too */
-    ms_stream_opts stream;     /* of a streamed one */
+    ms_stream_opts stream;     /* of a streamed answer */
     ms_arena *arena;           /* for all memory, and for report->system; ms_request and
                                   ms_answer without one: an arena of their own, and
                                   report->system is absent */
@@ -1608,9 +1611,9 @@ typedef struct ms_project_report {
     uint64_t compaction_seq;  /* the number of that compaction; 0: none */
     uint64_t compaction_missing; /* messages that it keeps and that are not there: hidden,
                                  or overwritten in a ring */
-    uint64_t compaction_unusable; /* newer ones that say nothing to this provider and
-                                 model, or not what they keep: an earlier one is used, or
-                                 all is sent */
+    uint64_t compaction_unusable; /* newer ones that have nothing for this provider and
+                                 model, or no "keep": an earlier one is used, or all is
+                                 sent */
     bool compaction_due;      /* see opts.compact_at */
     uint64_t cost;            /* of the window, in units of the budget */
     uint64_t over;            /* what of that is over the budget */
@@ -1656,8 +1659,8 @@ typedef struct ms_calls {
     size_t count;
     size_t unfinished;         /* left out: calls of a stream that has not ended, or was
                                   interrupted. Their arguments may be truncated */
-    size_t abandoned;          /* left out: the agent has answered since, and was told
-                                  that the call was interrupted */
+    size_t abandoned;          /* left out: the agent has answered since, to a made-up
+                                  result: the call was interrupted */
     bool answered;             /* the history ends with a whole text of the agent: there
                                   is nothing to run and nothing to ask */
 } ms_calls;
@@ -1680,14 +1683,15 @@ MS_API ms_result ms_pending(const ms_request_desc *desc, ms_arena *arena, ms_cal
  * memory's, with its agent key): text, thinking and calls in their order, all but the
  * first JOINED. agent_key and model are those of opts; an absent model is taken from the
  * response. Thinking is stored as REASONING, with the provider's signature in `extra`
- * (see [project]). The body may be a chat completion, a message of Anthropic, a response
- * of Gemini or Ollama, or a stream of these as server-sent events or lines of JSON. Of
- * several choices one is stored: the one with index 0 in the first list, or if none has
- * it there, the first. The caller runs the calls and appends their results. A result has
- * the call_id and the agent key of its call. A result without an agent key answers the
- * newest open call of its id: of those without an agent key, else of any agent. The
- * messages of a stream stay one turn in requests, whoever writes between them; two
- * streams of one agent at a time need a turn_id each. */
+ * (see [project]), and what only the provider reads (a hosted call) as MULTIMODAL_PART; a
+ * memory's own block has it in requests. The body may be a chat completion, a message of
+ * Anthropic, a response of Gemini or Ollama, or a stream of these as server-sent events
+ * or lines of JSON. Of several choices one is stored: the one with index 0 in the first
+ * list, or if none has it there, the first. The caller runs the calls and appends their
+ * results. A result has the call_id and the agent key of its call. A result without an
+ * agent key answers the newest open call of its id: of those without an agent key, else
+ * of any agent. The messages of a stream stay one turn in requests, whoever writes
+ * between them; two streams of one agent at a time need a turn_id each. */
 
 typedef struct ms_answered {
     uint64_t first_seq, last_seq; /* 0: no message */
@@ -1725,7 +1729,7 @@ MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *des
 MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err);
 /* Ends all messages and frees the stream's memory. MS_E_MISSING: the response did not
  * reach its end, and the messages stay unfinished. After a feed that failed they do, too,
- * and the result is that of the feed, once more. In both cases *out tells what is stored;
+ * and the result is that of the feed, once more. In both cases *out has what is stored;
  * a call among it may be truncated. MS_E_CLOSED: it has ended already. out may be
  * NULL. */
 MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *err);
@@ -1746,7 +1750,7 @@ MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *
  *
  * Where a log's record of an amendment or a hiding is damaged, views leave out the
  * messages that it changed, and return MS_E_DAMAGED. If its header is damaged, too,
- * nothing tells which these are: all views over its place return MS_E_DAMAGED, and show
+ * it is unknown which these are: all views over its place return MS_E_DAMAGED, and show
  * the messages as they were before. So do ms_get_by_seq and what finds a message by its
  * number: MS_E_DAMAGED, and *msg is the message. A change of that is still possible. */
 
@@ -1772,7 +1776,7 @@ MS_API ms_result ms_hide_range(ms_store *store, ms_str location, uint64_t first_
 /* Hides all messages of a location after the message seq, one that its views show. seq 0:
  * all of them. To take back a message and all after it: ms_hide_range from its number to
  * UINT64_MAX. What is hidden keeps its key: an append with the same key and content
- * returns its number, and shows nothing; give what is said anew a new key. */
+ * returns its number, and shows nothing; give the new message a new key. */
 MS_API ms_result ms_rewind(ms_store *store, ms_str location, uint64_t seq,
                            uint64_t *hidden, ms_error *err);
 
@@ -1797,16 +1801,16 @@ MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err);
  * message): ms_seq is the message's number, ms_get(MS_F_TYPE_NAME) the kind, ms_content
  * the value. The first query about one message reads all notes and facts of its location,
  * later ones what was added since (a buffer: all). Notes of a hidden message remain until
- * a copy. A repeated note stands beside
- * the first: after a restart look first, or use a fact. */
+ * a copy. A repeated note stands beside the first: after a restart look first, or use a
+ * fact. */
 MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value value,
                          ms_error *err);
 
 /* Sets facts of a location: a JSON object (title, cwd, model, user, parent, ...). Members
  * in the object replace those of the location, others stay; null removes a member. A
  * location may have facts before it has messages, but is not listed then. An arena store
- * and a log repeat all facts before the change, where those since the last such record
- * have as many bytes, or 2,048. */
+ * and a log first repeat all facts, once the changes since the last such record have as
+ * many bytes as that, and 2,048. MS_E_SYNTAX, MS_E_KIND: facts is not an object. */
 MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
                                  ms_error *err);
 /* Reads all facts of a location, as an object in the arena; "{}": no facts. Takes as long
@@ -1840,8 +1844,8 @@ typedef enum ms_kind {
 } ms_kind;
 MS_API ms_kind ms_kind_of(const ms_msg *msg);       /* from a view: MESSAGE or AMEND */
 /* Returns whether a record is of the kind LOCATION and repeats what older ones have set.
- * It changes nothing: who takes the records of several logs together leaves it out. Not
- * in code compiled for size without the log, whose stores write no such records. */
+ * It changes nothing: a program that merges the records of several logs leaves it out.
+ * Not in code compiled for size without the log, whose stores write no such records. */
 #if !defined(MSGSTORE_NO_LOG) || !defined(__OPTIMIZE_SIZE__)
 MS_API bool ms_repeats_facts(const ms_msg *record);
 #endif
@@ -2015,38 +2019,37 @@ typedef struct ms_copy_report {
  * order, with sequence numbers, times and keys, in their present form: amended messages
  * as amended, hidden ones left out, unfinished ones with their text so far; then notes,
  * and facts of locations. All numbers in the destination must be smaller than those
- * copied; it is usually empty. A message is copied without its key if its location has
- * another message of this key there, as locations of a union can. The arena (NULL: one
- * over malloc) holds the listing of the source's locations. If the destination becomes
- * full, the part already copied remains, counted in report (may be NULL). For a dry run
- * destination may be NULL. MS_E_DAMAGED: records of the source were unreadable, all
- * others are copied. */
+ * copied (else MS_E_ARGUMENT); it is usually empty. A message is copied without its key
+ * if its location has another message of this key there, as locations of a union can. The
+ * arena (NULL: one over malloc) holds the listing of the source's locations. If the
+ * destination becomes full, the part already copied remains, counted in report (may be
+ * NULL). For a dry run destination may be NULL. MS_E_DAMAGED: records of the source were
+ * unreadable, all others are copied. */
 MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep *keep,
                          ms_arena *arena, ms_copy_report *report, ms_error *err);
 #ifndef MSGSTORE_NO_LOG
 
-/* ==== [api-rewrite] compaction: a new file instead of an old one ================= */
+/* ==== [api-rewrite] a new file instead of an old one ============================== */
 
 /* Copies the messages that keep selects (NULL: all) from an open store into a new log at
- * to->path: compaction, retention, repair (source opened for salvage), export of an arena
- * store. Sequence numbers, times and keys stay. With keep->dry_run nothing is written,
- * and `to` may be NULL. mode, opening and shared of `to` must be valid, and have no
- * effect; lock_wait_ms is how long to wait for a writer of the file to be replaced (0:
+ * to->path: to save space, keep the newest, repair (source opened for salvage), or export
+ * an arena store. Sequence numbers, times and keys stay. With keep->dry_run nothing is
+ * written, and `to` may be NULL. mode, opening and shared of `to` must be valid, and have
+ * no effect; lock_wait_ms is how long to wait for a writer of the file to be replaced (0:
  * not at all, also where writers are shared). report may be NULL.
  *   - The copy is written to PATH.compacting, verified, synced, and renamed. At every
  *     moment the path has the old file or the complete new one. A PATH.compacting of a
  *     killed rewrite is removed.
  *   - A log at the path is replaced only with `replace`. The new file has its
  *     permissions, owner and group. MS_E_IO where that is impossible; but the caller may
- *     become its owner if the group may read and write. A reader of the old file learns
- *     it: its next query, listing or ms_wait returns MS_E_CONFLICT, once. It may go on
- *     reading the old file, or open the path again; see ms_log_info.replaced. The old
- *     file is synced first, since a power loss can bring it back until the new name is
- *     durable. Through a symbolic link the file that it leads to is replaced, and the
- *     link stays.
+ *     become its owner if the group may read and write. A reader's next query, listing or
+ *     ms_wait in the old file returns MS_E_CONFLICT, once. It may go on reading the old
+ *     file, or open the path again; see ms_log_info.replaced. The old file is synced
+ *     first, since a power loss can bring it back until the new name is durable. Through
+ *     a symbolic link the file that it leads to is replaced, and the link stays.
  *   - If the source is a log, the messages of one view stand together in the new file,
  *     within segments of 32 times the segment size (256 MiB). A new process then reads a
- *     conversation in a tenth of the time. What reads everything in the order of numbers
+ *     conversation in a tenth of the time. A reader of everything in the order of numbers
  *     goes to and fro within a segment: the first time it takes two to three times as
  *     long, later a fifth longer. Messages appended later stand in their order. Sorting
  *     takes some 250 bytes of memory for each message of a segment (100 MB).
@@ -2132,8 +2135,8 @@ struct ms_log_event {
     uint64_t after_seq;       /* number of the last message before the range; 0: none */
     uint64_t before_seq;      /* of the first one after it; 0: none. Messages with numbers
                                  between the two are missing; if none is between them,
-                                 the range had changes. After the last message nothing
-                                 tells how many are missing, if any. In a clustered
+                                 the range had changes. After the last message it is
+                                 unknown how many are missing, if any. In a clustered
                                  segment: the last number before that, and 0 */
     int sys_errno;            /* SYNC_FAILED */
 };
@@ -2166,7 +2169,7 @@ typedef struct ms_log_info {
                                  any process) or no file: a reader has to open it again */
 } ms_log_info;
 
-/* MS_E_UNSUPPORTED: not a log (a union, an arena store). */
+/* Describes an open log. MS_E_UNSUPPORTED: not a log (a union, an arena store). */
 MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err);
 
 /* The findings of a walk over a whole file. */
@@ -2198,7 +2201,8 @@ MS_API ms_result ms_log_verify(const ms_log_desc *desc, ms_log_report *report,
 #ifndef MSGSTORE_NO_FORMATS
 
 /* ==== [api-format] published message formats =========================================
- * A format reads and writes messages, one JSON object each:
+ * A format reads and writes messages, one JSON object each (its origin is the program
+ * that published it):
  *
  *   framework      {"type": "action", "tool": s, "args": {}, "timestamp": seconds}
  *   session        {"role": s, "content": s, "tool_name": s, "tool_call_id": s, ...}
@@ -2259,7 +2263,9 @@ typedef struct ms_envelopes {
 
 /* Reads one message object. It can become several envelopes (an assistant's text and its
  * calls), of which all but the first are JOINED. Views are into json or the arena: both
- * must live as long as the envelopes. All or nothing; err->path names the member. */
+ * must live as long as the envelopes. All or nothing: MS_E_SYNTAX, MS_E_UTF8, MS_E_DEPTH
+ * as of ms_json_check; MS_E_KIND, MS_E_MISSING, MS_E_TYPE, MS_E_FOREIGN (a version) if it
+ * is not of the format; or as of an append. err->path names the member. */
 MS_API ms_result ms_read(const ms_format *format, ms_str json, const ms_read_opts *opts,
                          ms_arena *arena, ms_envelopes *out, ms_error *err);
 /* Reads an array of message objects (those of JSON lines one by one, by ms_read), or the
@@ -2404,7 +2410,7 @@ typedef struct ms_part {
                                  bytes; a URL without it is of a picture */
     ms_str name;              /* of a document: "report.pdf"; absent: none */
     ms_str file_id;           /* of a file in the provider's own store; only that takes
-                                 it. mime tells whether it is a picture */
+                                 it. A mime of image/... makes it a picture */
     ms_str provider;          /* of file_id: the name of a profile */
 } ms_part;
 
@@ -2453,12 +2459,12 @@ MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void
  * agent alone. ms_answer stores the compactions that a provider makes by itself
  * (Anthropic, Responses) in the same form; then "keep" is 0.
  *
- * A request uses the newest compaction of its reader that says something to its provider:
+ * A request uses the newest compaction of its reader that has something for its provider:
  * items go to the provider and model that made them, a summary goes to any, as user text
- * in <conversation_summary>. One that says nothing, or has no whole number as "keep", is
- * passed over and counted (report->compaction_unusable). Of the messages that it keeps,
- * those that are not there are counted (report->compaction_missing). Where thinking is
- * bound to all before it, messages that stay lose theirs. */
+ * in <conversation_summary>. One without, or without a whole number as "keep", is passed
+ * over and counted (report->compaction_unusable). Of the messages that it keeps, those
+ * that are not there are counted (report->compaction_missing). Where thinking is bound to
+ * all before it, messages that stay lose theirs. */
 
 /* What a summary needs of the model, in words that every provider takes. */
 #define MS_COMPACT_PROMPT                                                              \
@@ -2497,7 +2503,7 @@ MS_API ms_result ms_compact_request(const ms_request_desc *desc,
                                     ms_write_fn write, void *ctx, ms_error *err);
 
 typedef struct ms_compaction {
-    /* What takes the place of the messages: a body, or a summary, or items, or both. */
+    /* Takes the place of the messages: a body alone, or a summary, items, or both. */
     ms_str body;               /* the provider's answer to ms_compact_request */
     ms_str summary;            /* text */
     ms_str items;              /* a JSON list of blocks or items that only their maker
@@ -2512,8 +2518,9 @@ typedef struct ms_compaction {
 
 /* Appends a compaction. Messages that came after the plan was made stay in full. *seq
  * (may be NULL) receives its number. A body with usage gives it a usage note; if that
- * fails, *seq is not 0: repeat ms_note_usage, not the call. MS_E_MISSING: there is
- * neither a summary nor items, or the body was cut off, refuses, or calls a tool.
+ * fails, *seq is not 0: repeat ms_note_usage, not the call. MS_E_ARGUMENT: a summary or
+ * items beside a body; MS_E_MISSING: none of them, or the body was cut off, refuses, or
+ * calls a tool.
  * MS_E_NOT_FOUND: the message upto is not there, or hidden. MS_E_CONFLICT: it is of
  * another location, or others appended at each of 16 attempts. Otherwise errors as of
  * ms_answer and ms_append_batch. */
@@ -2537,7 +2544,7 @@ MS_API ms_result ms_compact(const ms_request_desc *desc, const ms_compaction *c,
 /* Finds a message of a task by its id. A number finds the message with that sequence
  * number if that has no id of its own; otherwise the task is searched, newest first.
  * MS_E_NOT_FOUND: this task has no such message. *msg as of ms_get_by_seq, also with
- * MS_E_DAMAGED. */
+ * MS_E_DAMAGED. NULL as arena is MS_E_ARENA. */
 MS_API ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id, ms_arena *arena,
                              const ms_msg **msg, ms_error *err);
 
@@ -2616,10 +2623,10 @@ MS_API ms_result ms_session_load(const ms_session *session,
                                  const ms_session_load_opts *opts, ms_arena *arena,
                                  ms_envelopes *out, ms_error *err);
 
-/* Finds the full message of a key; *msg as of ms_get_by_seq. MS_E_NOT_FOUND: it is not a
- * key, or this user has no such message (any more). MS_E_DAMAGED: the message with the
- * key's number cannot be read, so its user is unknown, and *msg is NULL; or a change of
- * *msg may be lost. */
+/* Finds the full message of a key; *msg as of ms_get_by_seq. MS_E_ARENA: no arena.
+ * MS_E_NOT_FOUND: it is not a key, or this user has no such message (any more).
+ * MS_E_DAMAGED: the message with the key's number cannot be read, so its user is unknown,
+ * and *msg is NULL; or a change of *msg may be lost. */
 MS_API ms_result ms_session_lookup(ms_store *store, ms_str user_id, ms_str key,
                                    ms_arena *arena, const ms_msg **msg, ms_error *err);
 
@@ -2704,7 +2711,7 @@ MS_API ms_result ms_json_u64(ms_str value, uint64_t *out);
 MS_API ms_result ms_json_f64(ms_str value, double *out);      /* rounded as strtod does */
 
 /* Decodes a JSON string. Without escapes and repairs *out is a view into value; otherwise
- * the text is decoded into the arena (NULL: MS_E_ARENA). */
+ * the text is decoded into the arena (NULL: MS_E_ARENA). MS_E_KIND: not a string. */
 MS_API ms_result ms_json_string(ms_str value, ms_arena *arena, ms_str *out);
 /* Returns whether value is a JSON string that decodes to text. */
 MS_API bool ms_json_string_is(ms_str value, ms_str text);
@@ -2850,7 +2857,7 @@ MS_API size_t ms_mem_size(size_t n, size_t field_bytes, size_t locations, size_t
  *   - A message that is older than two thirds of the records is dropped even if these are
  *     its own changes or parts.
  *   - A message may take at most a quarter of the buffer, else MS_E_TOO_LARGE.
- *   - MS_E_FULL: a batch for which an empty buffer may be too small; ms_mem_size tells
+ *   - MS_E_FULL: a batch for which an empty buffer may be too small; ms_mem_size returns
  *     about how many bytes it needs. Or, if messages must be dropped, a batch whose texts
  *     are views into the store itself. MS_E_NOT_FOUND: a single message whose texts are
  *     views into a message that had to be dropped.
@@ -26446,8 +26453,8 @@ MS_API bool ms_member(const ms_envelope *m, ms_str name, ms_str *value)
  * a second template, for that element. So each can change or lose its neighbours.
  *
  * Cost: a template costs 5 bytes, 2 for each placeholder, and the text of all other
- * members. Reading and writing a trace takes a third of the instructions that it took
- * with a reader and a writer by hand for each format (callgrind, openai and anthropic).
+ * members. Reading and writing a trace takes a third of the instructions of a reader and
+ * a writer by hand for each format (callgrind, openai and anthropic).
  * (EG1) Written in its own format, a message with unchanged fields equals its source.
  * (EG2) Whatever a template holds, the engine writes JSON.
  * ================================================================================== */
@@ -27502,8 +27509,8 @@ static ms_result ms__framework_write(ms_writer *w, const ms_envelope *m, size_t 
  * One chat message is one or more messages: the content is one, each tool call an ACTION
  * that is JOINED to what stood before it. An ACTION that comes first has the content of
  * the message, null or nothing. Arguments are the text of an object; other text
- * is kept as text. A call of type "custom" has its input as text. An answer of no call
- * is a user's text.
+ * is kept as text. A call of type "custom" has its input as text. A result of no call is
+ * a user's text. The rules of the format: OpenAI's API reference, Chat Completions.
  * ================================================================================== */
 
 static ms_result ms__chat_content_read(ms__fit *f)
@@ -29045,7 +29052,7 @@ static const ms__format_tables ms__anthropic = {
 /* ==== [fmt-gemini] the parts of gemini ===============================================
  * A message without a role is the user's. A call without arguments has the empty text as
  * arguments. A response is an object: other values stand in {"result": ...}, an error in
- * {"error": ...}, and readers take both out again.
+ * {"error": ...}. The rules of the format: ai.google.dev, generateContent.
  * ================================================================================== */
 
 /* Finds the member of that name, if the object has no other member. */
@@ -29445,8 +29452,8 @@ static const ms__format_tables ms__bedrock = {
     ms__bedrock_element, MS__LISTS_ALL, MS__PAIRS_IDS, ms__bedrock_begin};
 
 /* ==== [fmt-interactions] the steps of gemini-interactions ============================
- * A step is an object with a type. What the user says is a user_input, what the model
- * says a model_output: each has a list of contents, of which a text is a message and any
+ * A step is an object with a type. Words of the user are a user_input, words of the model
+ * a model_output: each has a list of contents, of which a text is a message and any
  * other stays as it is. A thought, a function_call and a function_result are a step each.
  * The content of a thought is its summary; its signature stays in the source. A step of
  * another type is a multimodal_part of the assistant whose content is a list of it alone.
@@ -29720,7 +29727,7 @@ static ms_result ms__steps_begin(ms__reader *r, size_t base, ms_envelope *m,
 
 static bool ms__steps_unit(const ms_envelope *first, const ms_envelope *m);
 
-/* Reading, and writing what the user and the model say. */
+/* Reading, and writing words of the user and the model. */
 static const ms__format_tables ms__steps = {
     'i', ms__steps_forms, MS__STEPS_FORMS, ms__steps_outer, ms__steps_block,
     ms__steps_unit, ms__steps_element, MS__LISTS_ALL, MS__PAIRS_IDS_AND_TOOLS,
@@ -30022,7 +30029,7 @@ static const ms__format_tables ms__pydantic = {
  *
  * An item of any other type (hosted calls, compaction, types yet to come) is kept whole:
  * a multimodal_part of the assistant, whose content is the object. So is a tool_search
- * that the provider runs.
+ * that the provider runs. The rules of the format: OpenAI's API reference, Responses.
  * ================================================================================== */
 
 /* ---- Items that are kept whole. */
@@ -30166,7 +30173,7 @@ static const ms__placeholder ms__item_thoughts[] = { /* the summary is empty */
     MS__PLACE_AND_EXTRA,
 };
 
-/* A call with a name, and one whose type says what it calls. */
+/* A call with a name, and one whose type names what it calls. */
 #define MS__NAMED_CALL(name, as)                                          \
     MS__PLACEHOLDER('t', 0, "type", word, 0, 0),                          \
     MS__PLACEHOLDER('i', 0, "call_id", call_id, MS_F_CALL_ID, MS__NEEDED), \
@@ -30409,8 +30416,7 @@ static ms_result ms__responses_read(ms__reader *r)
     return MS_OK;
 }
 
-/* ==== [format-table] the table of formats
- * ============================================ */
+/* ==== [format-table] the table of formats ========================================= */
 
 /* A format: a row of the table. */
 typedef struct ms__format_row {
@@ -30741,7 +30747,7 @@ MS_API void ms_json_value_follows(ms_json_writer *w)
  *     [      head      ][           left out                   ][      tail      ]
  *     [      head      ] \n\n... [Message truncated - ...] ...\n\n [    tail      ]
  *
- * Format and figures are those of the origin: 200 characters at each end, from 401 on;
+ * Format and figures are its origin's: 200 characters at each end, from 401 on;
  * characters are code points. Three things differ unless as_origin is set. The origin
  * lets a text of 401 to 486 characters grow. It shortens a shortened text again, and the
  * key in it is lost. It separates a letter from its combining mark. Here a text is
@@ -30928,9 +30934,9 @@ static size_t ms__entity_key(ms_str session_id, uint64_t seq, char out[MS_ENTITY
 
 /* ==== [wire] what each provider wants ==============================================
  * A profile has the rules of one provider, a wire the form of its lists, requests and
- * answers, which several providers may share. Both are rows: no code behind them compares
- * the name of a provider or a wire. [project] explains the items, [emit] fills the
- * templates, [answer-events] has the rows for answers.
+ * answers, which several providers may share. Both are rows: no code compares the name of
+ * a provider or a wire. [project] explains the items, [emit] fills the templates,
+ * [answer-events] has the rows for answers.
  * ================================================================================== */
 
 #define MS__NO_RESULT "No result: the call was interrupted."
@@ -31029,7 +31035,7 @@ typedef struct ms__wire {
     const char *previous;           /* the member that names a response of the server,
                                        then others that do; NULL: it keeps none */
     const char *own;                /* members that extra must not have */
-    const char *tool_members;       /* one tells that a tool has this wire's form */
+    const char *tool_members;       /* a tool with one of them has its form */
     const char *tool;               /* this form, for errors */
     /* What it takes. */
     const char *urls;               /* how the URL of a picture may begin */
@@ -31043,7 +31049,7 @@ typedef struct ms__wire {
 enum ms__wire_rule {
     MS__THOUGHT_SIGNED = 1,         /* thinking needs a signature, or data */
     MS__THOUGHT_FIRST = 2,          /* it must be first in its message */
-    MS__THOUGHT_BOUND = 2048,       /* it is valid only behind what it was made behind */
+    MS__THOUGHT_BOUND = 2048,       /* it is valid only after what it was made after */
     MS__TOOLS_NEEDED = 16384,       /* a request with calls needs tools */
     MS__ITEMS = 8192,               /* the list has items, not messages */
     MS__RAW_BLOCKS = 4096,          /* it takes its own blocks of any kind */
@@ -31221,7 +31227,7 @@ typedef enum ms__file_kind {
 
 /* How a wire spells documents and sounds, and pictures by id. No row: it takes none.
  *   %d value  %m media type  %f format  %+ context and citations
- *   %n file name, made up if there is none        %t title, after a comma
+ *   %n file name, made up if it is absent         %t title, after a comma
  *   %u a name that no other document of the list has
  *   %M media type as a member, if it is known */
 #define MS__CHAT_FILE "{\"type\":\"file\",\"file\":{"
@@ -31372,7 +31378,7 @@ MS_API MS__RARE const ms_profile *ms_profile_find(ms_str name)
 /* ==== [items] what a projection keeps of a history =================================
  * A message becomes an item, consecutive items of one author a group. Both are in lists,
  * in the caller's arena, with the names and ids by which results find their calls.
- * [project] says how they are made.
+ * [project] makes them.
  * ================================================================================== */
 
 /* ---- Items, groups, names. */
@@ -31392,7 +31398,7 @@ typedef enum ms__item_kind {
 typedef struct ms__element {
     struct ms__element *next;
     ms_str text;
-    ms_str mime, value; /* of a file; value is what `by` says */
+    ms_str mime, value; /* of a file; `by`: what value is */
     ms_str name;        /* of a file; absent: none */
     ms_str members;     /* of a document, for Claude: "name":value, with commas between */
     ms__file_kind kind;
@@ -31470,7 +31476,7 @@ typedef struct ms__compaction {
 /* The newest response that the server keeps, of those in the history. */
 typedef struct ms__response {
     ms_str id;                /* a JSON string */
-    unsigned number;          /* the n-th in the history; 0: there is none */
+    unsigned number;          /* the n-th in the history; 0: none */
     ms_sent sent;             /* what its request had */
     uint64_t messages, sum;   /* as they came: how many, and their hash */
     uint64_t found, sum_found; /* as they are now */
@@ -31884,7 +31890,7 @@ static const struct ms__media *ms__media_of(ms_str mime, ms_str format)
     return NULL;
 }
 
-/* Returns what stands behind the last dot of a file name; empty: it has no dot. */
+/* Returns what follows the last dot of a file name; empty: it has no dot. */
 static ms_str ms__name_end(ms_str name)
 {
     size_t i = name.len;
@@ -32387,7 +32393,7 @@ MS_API MS__RARE ms_result ms_parts(const ms_part *parts, size_t n, ms_arena *are
  *      results follow, in the order of the calls. [emit] writes each message by the
  *      templates of [wire].
  *
- * Items of each type, for the reader agent_key (absent: everybody reads):
+ * Items of each type, for the reader agent_key (absent: all are its own):
  *   user_message, task, script_instruction      user text
  *   assistant_message, final, plans, data       assistant text (a user's data: user text;
  *                                               a refusal: text); of a final and an equal
@@ -32418,7 +32424,7 @@ MS_API MS__RARE ms_result ms_parts(const ms_part *parts, size_t n, ms_arena *are
  * Newer Claude models bind each block to all before it. For these wires
  * (MS__THOUGHT_BOUND) the start of the window, and what is shortened, are those of the
  * history as it was when the user's turn began. A turn that is over keeps its thinking
- * while these stay; what stands behind an edit of its own or an earlier turn loses it.
+ * while these stay; what follows an edit of its own or an earlier turn loses it.
  * end_text is sent again where it followed an interrupted text.
  * ms_answer stores it as REASONING with the member `signed` in extra: {"provider": name,
  * "model": name, "of": hash, "signature": text}; redacted thinking has "data", a call of
@@ -32435,8 +32441,8 @@ MS_API MS__RARE ms_result ms_parts(const ms_part *parts, size_t n, ms_arena *are
  * are sent as they came, in their place; elsewhere they are left out, and blocks are
  * counted.
  *
- * Memory, all in the caller's arena: 200 bytes an item, 96 a group, 112 a name (two for a
- * call, one for a turn_id), 80 a text that is written, a copy of the message if the
+ * Memory, all in the caller's arena: 256 bytes an item, 112 a group, 112 a name (two for
+ * a call, one for a turn_id), 96 a text that is written, a copy of the message if the
  * caller's does not stay valid. Items and groups never move. A failed allocation sets
  * p->no_memory, tested after each message and at the end; then no item joins a group.
  * (PJ1) Each call that is written has one result after it, and each result has its call
@@ -33138,8 +33144,8 @@ static bool ms__names_answer(const ms_envelope *m, const ms__name *answer)
            ms_json_u64(member, &seq) == MS_OK && seq == answer->seq;
 }
 
-/* Finds the answer to which message m belongs, or begins one. What a user, the system or
- * a tool says belongs to none. The answer of a JOINED message may be one whose first
+/* Finds the answer to which message m belongs, or begins one. Messages of a user, the
+ * system or a tool belong to none. The answer of a JOINED message may be one whose first
  * message the history does not have. */
 static void ms__answer_find(ms__projector *p, const ms_envelope *m)
 {
@@ -33408,7 +33414,7 @@ static void ms__message_put(ms__projector *p, ms_envelope *m, ms__item *item)
     }
 }
 
-/* Adds a compaction of the reader. Behind one that keeps nothing, an answer that goes on
+/* Adds a compaction of the reader. After one that keeps nothing, an answer that goes on
  * is a group of its own. */
 static void ms__compaction_add(ms__projector *p, const ms_envelope *m)
 {
@@ -34569,7 +34575,7 @@ static const ms__group *ms__run_next(const ms__projector *p, const ms__group *fr
 
 /* Writes the list of messages. Breakpoints stand after the newest message, and where the
  * request before this one ended: providers look for what is cached at breakpoints, and
- * only few blocks back from them. */
+ * only a few blocks before them. */
 static void ms__emit_list(ms__projector *p)
 {
     const ms__group *ends[2] = {NULL, NULL}; /* the newest first */
@@ -34772,7 +34778,7 @@ static MS__NOINLINE ms_result ms__history_open(const ms_request_desc *desc,
         if (!memory->arena) memory->arena = arena; /* for unfinished texts */
         if (!memory->agent_types) memory->agent_types = MS_TYPES_AGENT;
         if (desc->opts.thinking) memory->agent_types |= MS_BIT(MS_T_REASONING);
-        memory->agent_types |= MS_BIT(MS_T_COMPACTION);
+        memory->agent_types |= MS_BIT(MS_T_COMPACTION) | MS_BIT(MS_T_MULTIMODAL_PART);
         ms_type said = desc->text_type ? desc->text_type : MS_T_ASSISTANT_MESSAGE;
         if ((unsigned)said < MS_TYPE_COUNT) /* the agent's own answers */
             memory->agent_types |= MS_BIT(said);
@@ -34867,9 +34873,9 @@ static void ms__compaction_put(ms__projector *p, const ms__compaction *c, uint64
     p->report.compaction_seq = c->seq;
 }
 
-/* Finds the newest compaction that says something to the provider. Messages of a
+/* Finds the newest compaction that has something for the provider. Messages of a
  * caller's own function, or of a cursor, are counted as they were read; where they are
- * of several locations, nothing tells what a compaction covers. */
+ * of several locations, it is unknown what a compaction covers. */
 static MS__NOINLINE ms_result ms__compaction_use(ms__projector *p,
                                                  const ms_request_desc *desc,
                                                  ms_error *err)
@@ -35133,7 +35139,7 @@ static MS__ONCE ms_result ms__given(ms_str json, ms_json_kind kind, const char *
     return ms_json_kind_of(json) == kind ? MS_OK : ms__fail(err, MS_E_KIND, "%s", must);
 }
 
-/* The member that tells the form of a tool, and whose it is. */
+/* A member that only one form of a tool has, and whose form it is. */
 static const struct ms__tool_form {
     const char *member, *of;
 } ms__tool_forms[] = {
@@ -35490,7 +35496,7 @@ static ms_str ms__json_path(ms_str v, const char *path)
 
 /* ---- Parts. */
 
-/* Returns the place in the trie of a part of that kind and index, empty if there is none.
+/* Returns the place in the trie of a part of that kind and index, NULL if it is absent.
  * A branch takes one bit of the product, which another index does not have: no choice of
  * indexes makes the trie deeper than 64. */
 static MS__ONCE ms__answer_part **ms__answer_part_place(ms_answer_stream *a,
@@ -35676,7 +35682,7 @@ typedef struct ms__args_path {
     size_t n, at[MS__PATH_STEPS + 1];
 } ms__args_path;
 
-/* Divides a path into steps; false: it is none, or too deep. */
+/* Divides a path into steps; false: it is not a path, or too deep. */
 static bool ms__args_path_read(ms__args_path *path, ms_str text)
 {
     path->text = text;
@@ -35931,7 +35937,7 @@ static void ms__answer_part_stream(ms_answer_stream *a, ms__answer_part *part)
     if (!a->streams || a->code != MS_OK || !ms__answer_part_filled(part)) return;
     ms__answer_part_open(a, part);
     if (a->code != MS_OK || part->appended == body->len) return;
-    if (ms__answer_part_compacts(part)) return; /* it holds when it is whole */
+    if (ms__answer_part_compacts(part)) return; /* it counts when complete */
     a->code = ms_stream_feed(&part->stream,
                              ms_str_n(body->ptr + part->appended,
                                       body->len - part->appended),
@@ -35986,7 +35992,7 @@ static bool ms__answer_part_ends(const ms__answer_part *part, ms_str name)
 /* Adds to a call: its name and its arguments are at paths of the object. Some servers
  * give every call the index 0, others give every part of a call another id: a new id
  * with a name begins another call. Without ids, so does another name, or a name after
- * whole arguments. */
+ * complete arguments. */
 static void ms__answer_call(ms_answer_stream *a, int64_t index, ms_str object,
                             const char *name, const char *args)
 {
@@ -36186,7 +36192,7 @@ static void ms__answer_said(ms_answer_stream *a, ms_str m)
 }
 
 /* Reads an event of chat completions. Some servers send the message so far beside each
- * delta. It is read only while no delta has had a content: then it may be the whole. */
+ * delta. It is read only while no delta has had a content: then it may be all. */
 static void ms__answer_chat(ms_answer_stream *a, ms_str event)
 {
     (void)event;
@@ -36423,13 +36429,13 @@ static ms__answer_part_kind ms__answer_item_kind(ms_str item, size_t *i)
                                                       : MS__ANSWER_OTHER;
 }
 
-/* Takes the place of an item that a stream begins: one behind it may be done before. */
+/* Reserves the place of an item that a stream begins: a later one may be done first. */
 static void ms__answer_item_begins(ms_answer_stream *a, int64_t index, ms_str item)
 {
     size_t i;
     ms__answer_part_kind kind = ms__answer_item_kind(item, &i);
     size_t n = sizeof ms__answer_call_types / sizeof ms__answer_call_types[0];
-    if (i < n && !ms__answer_call_types[i].name) return; /* its end tells whose it is */
+    if (i < n && !ms__answer_call_types[i].name) return; /* known when it is done */
     ms__answer_part *part = a->code == MS_OK ? ms__answer_part_at(a, kind, index) : NULL;
     if (part && part->placed && !part->open) /* an index comes again */
         part = ms__answer_part_make(a, kind, index);
@@ -36442,7 +36448,7 @@ static void ms__answer_item_begins(ms_answer_stream *a, int64_t index, ms_str it
     }
     ms__answer_part_begins(a, part);
     if (!ms_json_string_is(ms__json_path(item, "type"), MS_STR("compaction")))
-        ms__answer_part_open(a, part); /* it holds when it is whole */
+        ms__answer_part_open(a, part); /* it counts when complete */
 }
 
 /* Returns whether a stream began an item that was not done. */
@@ -36527,8 +36533,8 @@ static bool ms__answer_further(ms_answer_stream *a, ms_json_iter it)
     return n == a->n_parts;
 }
 
-/* Reads an event of the Responses API, or the response in it. An item that is done is
- * what counts; deltas are for those who watch. The response at the end repeats them, and
+/* Reads an event of the Responses API, or the response in it. Items that are done count;
+ * deltas are for readers of the stream. The response at the end repeats the items, and
  * can have further ones. */
 static void ms__answer_responses(ms_answer_stream *a, ms_str event)
 {
@@ -36652,8 +36658,8 @@ static void ms__answer_step(ms_answer_stream *a, int64_t index, ms_str step)
 
 #define MS__MEMBERS_AHEAD 64 /* at most so many are compared with each */
 
-/* Ends a step: it is made whole of what came for it. Of two members of a name the later
- * one counts. */
+/* Ends a step: makes it of all that came for it. Of two members of a name the later one
+ * counts. */
 static void ms__answer_step_ends(ms_answer_stream *a, ms__answer_part *part)
 {
     bool call = part->kind == MS__ANSWER_CALL;
@@ -36914,7 +36920,7 @@ static bool ms__answer_refused(ms_answer_stream *a, ms_str event)
     return true;
 }
 
-/* What an answer has that one of another provider has not; word NULL: any value. */
+/* What only answers of one provider have; word NULL: any value. */
 static const struct ms__answer_mark {
     const char *path, *word, *of;
 } ms__answer_marks[] = {
@@ -37097,7 +37103,7 @@ static bool ms__profile_answers(const ms_profile *profile)
            ms__answer_wires[profile->wire].read;
 }
 
-/* Says what a description lacks for an answer. */
+/* Returns the error of a description that cannot have an answer. */
 static MS__RARE ms_result ms__answer_none(const ms_request_desc *desc, ms_error *err)
 {
     if (!ms__profile_answers(desc->profile))
@@ -37243,7 +37249,7 @@ static MS__NOINLINE ms_result ms__answer_ends(ms_answer_stream *a, const ms_enve
     ms_result first = MS_OK, code;
     for (ms__answer_part *part = a->parts; part; part = part->next,
          m = m ? m + 1 : NULL) {
-        if (first != MS_OK) a->err = err = NULL; /* it tells of the first failure */
+        if (first != MS_OK) a->err = err = NULL; /* it has the first failure */
         if (part->seq == 0 && !m) continue;
         if (part->seq == 0) ms__answer_part_stream(a, part); /* its stream could not begin
                                                                 before */
@@ -37283,7 +37289,7 @@ static MS__NOINLINE ms_result ms__answer_batch(ms_answer_stream *a, const ms_env
 }
 
 /* Finds the message that gets the note of usage: the last one of the answer, else the
- * newest of the location. *seq 0: there is none. */
+ * newest of the location. *seq 0: none. */
 static MS__NOINLINE ms_result ms__answer_noted(ms_answer_stream *a, uint64_t *seq,
                                                ms_error *err)
 {
@@ -37436,7 +37442,7 @@ static MS__NOINLINE ms_result ms__compact_read(const ms_request_desc *desc,
 
 /* Adds a group to those that are covered. *last becomes the largest number of its
  * messages; false: it must stay, since its agent's newest turn has a call without a
- * result, or its text is not whole yet. */
+ * result, or its text is not complete yet. */
 static bool ms__compact_cover(ms__projector *p, const ms__group *g, uint64_t *last)
 {
     const ms__name *agent = ms__name_of(p, MS__NAME_AGENT, g->agent, ms__absent(), false);
@@ -37696,7 +37702,7 @@ static ms_str ms__compact_extra(const ms_request_desc *desc, const ms_compaction
     return ms_buf_text(&buf);
 }
 
-/* Appends the message behind what it keeps, if nothing else was appended meanwhile. */
+/* Appends the message after what it keeps, if nothing else was appended meanwhile. */
 static MS__NOINLINE ms_result ms__compact_append(const ms_request_desc *desc,
                                                  const ms_compaction *c, ms_arena *arena,
                                                  uint64_t *seq, ms_error *err)
@@ -37830,7 +37836,7 @@ static MS__NOINLINE ms_result ms__task_search(ms_store *store, ms_str task_id, m
     return closed != MS_OK ? closed : ms__task_gone(task_id, id, err);
 }
 
-/* As ms_get_by_seq for a message of a task without an id; *msg NULL: there is none. A
+/* As ms_get_by_seq for a message of a task without an id; *msg NULL: not found. A
  * message of another task may be absent or damaged, which leaves err as it was. */
 static MS__NOINLINE ms_result ms__task_numbered(ms_store *store, ms_str task_id,
                                                 uint64_t seq, ms_arena *arena,
@@ -37975,7 +37981,7 @@ MS_API MS__RARE ms_result ms_task_update(ms_store *store, ms_str task_id, ms_str
  *
  * The format's origin numbers rows in the order of loading. There a key finds another row
  * as soon as rows are removed or the window moves. The number in a key of this library is
- * the sequence number, which survives windows, hidden rows, reopening and compaction. A
+ * the sequence number, which survives windows, hidden rows, reopening and rewrites. A
  * lookup is one ms_get_by_seq.
  * (SE1) Nothing here reads or writes a location that does not begin with the user.
  * (SE2) A lookup returns the message that has the number and the session of the key.

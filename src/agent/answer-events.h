@@ -75,7 +75,7 @@ static void ms__answer_said(ms_answer_stream *a, ms_str m)
 }
 
 /* Reads an event of chat completions. Some servers send the message so far beside each
- * delta. It is read only while no delta has had a content: then it may be the whole. */
+ * delta. It is read only while no delta has had a content: then it may be all. */
 static void ms__answer_chat(ms_answer_stream *a, ms_str event)
 {
     (void)event;
@@ -312,13 +312,13 @@ static ms__answer_part_kind ms__answer_item_kind(ms_str item, size_t *i)
                                                       : MS__ANSWER_OTHER;
 }
 
-/* Takes the place of an item that a stream begins: one behind it may be done before. */
+/* Reserves the place of an item that a stream begins: a later one may be done first. */
 static void ms__answer_item_begins(ms_answer_stream *a, int64_t index, ms_str item)
 {
     size_t i;
     ms__answer_part_kind kind = ms__answer_item_kind(item, &i);
     size_t n = sizeof ms__answer_call_types / sizeof ms__answer_call_types[0];
-    if (i < n && !ms__answer_call_types[i].name) return; /* its end tells whose it is */
+    if (i < n && !ms__answer_call_types[i].name) return; /* known when it is done */
     ms__answer_part *part = a->code == MS_OK ? ms__answer_part_at(a, kind, index) : NULL;
     if (part && part->placed && !part->open) /* an index comes again */
         part = ms__answer_part_make(a, kind, index);
@@ -331,7 +331,7 @@ static void ms__answer_item_begins(ms_answer_stream *a, int64_t index, ms_str it
     }
     ms__answer_part_begins(a, part);
     if (!ms_json_string_is(ms__json_path(item, "type"), MS_STR("compaction")))
-        ms__answer_part_open(a, part); /* it holds when it is whole */
+        ms__answer_part_open(a, part); /* it counts when complete */
 }
 
 /* Returns whether a stream began an item that was not done. */
@@ -416,8 +416,8 @@ static bool ms__answer_further(ms_answer_stream *a, ms_json_iter it)
     return n == a->n_parts;
 }
 
-/* Reads an event of the Responses API, or the response in it. An item that is done is
- * what counts; deltas are for those who watch. The response at the end repeats them, and
+/* Reads an event of the Responses API, or the response in it. Items that are done count;
+ * deltas are for readers of the stream. The response at the end repeats the items, and
  * can have further ones. */
 static void ms__answer_responses(ms_answer_stream *a, ms_str event)
 {
@@ -541,8 +541,8 @@ static void ms__answer_step(ms_answer_stream *a, int64_t index, ms_str step)
 
 #define MS__MEMBERS_AHEAD 64 /* at most so many are compared with each */
 
-/* Ends a step: it is made whole of what came for it. Of two members of a name the later
- * one counts. */
+/* Ends a step: makes it of all that came for it. Of two members of a name the later one
+ * counts. */
 static void ms__answer_step_ends(ms_answer_stream *a, ms__answer_part *part)
 {
     bool call = part->kind == MS__ANSWER_CALL;
@@ -803,7 +803,7 @@ static bool ms__answer_refused(ms_answer_stream *a, ms_str event)
     return true;
 }
 
-/* What an answer has that one of another provider has not; word NULL: any value. */
+/* What only answers of one provider have; word NULL: any value. */
 static const struct ms__answer_mark {
     const char *path, *word, *of;
 } ms__answer_marks[] = {

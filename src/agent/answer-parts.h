@@ -91,7 +91,7 @@ static ms_str ms__json_path(ms_str v, const char *path)
 
 /* ---- Parts. */
 
-/* Returns the place in the trie of a part of that kind and index, empty if there is none.
+/* Returns the place in the trie of a part of that kind and index, NULL if it is absent.
  * A branch takes one bit of the product, which another index does not have: no choice of
  * indexes makes the trie deeper than 64. */
 static MS__ONCE ms__answer_part **ms__answer_part_place(ms_answer_stream *a,
@@ -277,7 +277,7 @@ typedef struct ms__args_path {
     size_t n, at[MS__PATH_STEPS + 1];
 } ms__args_path;
 
-/* Divides a path into steps; false: it is none, or too deep. */
+/* Divides a path into steps; false: it is not a path, or too deep. */
 static bool ms__args_path_read(ms__args_path *path, ms_str text)
 {
     path->text = text;
@@ -532,7 +532,7 @@ static void ms__answer_part_stream(ms_answer_stream *a, ms__answer_part *part)
     if (!a->streams || a->code != MS_OK || !ms__answer_part_filled(part)) return;
     ms__answer_part_open(a, part);
     if (a->code != MS_OK || part->appended == body->len) return;
-    if (ms__answer_part_compacts(part)) return; /* it holds when it is whole */
+    if (ms__answer_part_compacts(part)) return; /* it counts when complete */
     a->code = ms_stream_feed(&part->stream,
                              ms_str_n(body->ptr + part->appended,
                                       body->len - part->appended),
@@ -587,7 +587,7 @@ static bool ms__answer_part_ends(const ms__answer_part *part, ms_str name)
 /* Adds to a call: its name and its arguments are at paths of the object. Some servers
  * give every call the index 0, others give every part of a call another id: a new id
  * with a name begins another call. Without ids, so does another name, or a name after
- * whole arguments. */
+ * complete arguments. */
 static void ms__answer_call(ms_answer_stream *a, int64_t index, ms_str object,
                             const char *name, const char *args)
 {

@@ -57,7 +57,7 @@ static bool ms__profile_answers(const ms_profile *profile)
            ms__answer_wires[profile->wire].read;
 }
 
-/* Says what a description lacks for an answer. */
+/* Returns the error of a description that cannot have an answer. */
 static MS__RARE ms_result ms__answer_none(const ms_request_desc *desc, ms_error *err)
 {
     if (!ms__profile_answers(desc->profile))
@@ -203,7 +203,7 @@ static MS__NOINLINE ms_result ms__answer_ends(ms_answer_stream *a, const ms_enve
     ms_result first = MS_OK, code;
     for (ms__answer_part *part = a->parts; part; part = part->next,
          m = m ? m + 1 : NULL) {
-        if (first != MS_OK) a->err = err = NULL; /* it tells of the first failure */
+        if (first != MS_OK) a->err = err = NULL; /* it has the first failure */
         if (part->seq == 0 && !m) continue;
         if (part->seq == 0) ms__answer_part_stream(a, part); /* its stream could not begin
                                                                 before */
@@ -243,7 +243,7 @@ static MS__NOINLINE ms_result ms__answer_batch(ms_answer_stream *a, const ms_env
 }
 
 /* Finds the message that gets the note of usage: the last one of the answer, else the
- * newest of the location. *seq 0: there is none. */
+ * newest of the location. *seq 0: none. */
 static MS__NOINLINE ms_result ms__answer_noted(ms_answer_stream *a, uint64_t *seq,
                                                ms_error *err)
 {

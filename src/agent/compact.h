@@ -61,7 +61,7 @@ static MS__NOINLINE ms_result ms__compact_read(const ms_request_desc *desc,
 
 /* Adds a group to those that are covered. *last becomes the largest number of its
  * messages; false: it must stay, since its agent's newest turn has a call without a
- * result, or its text is not whole yet. */
+ * result, or its text is not complete yet. */
 static bool ms__compact_cover(ms__projector *p, const ms__group *g, uint64_t *last)
 {
     const ms__name *agent = ms__name_of(p, MS__NAME_AGENT, g->agent, ms__absent(), false);
@@ -321,7 +321,7 @@ static ms_str ms__compact_extra(const ms_request_desc *desc, const ms_compaction
     return ms_buf_text(&buf);
 }
 
-/* Appends the message behind what it keeps, if nothing else was appended meanwhile. */
+/* Appends the message after what it keeps, if nothing else was appended meanwhile. */
 static MS__NOINLINE ms_result ms__compact_append(const ms_request_desc *desc,
                                                  const ms_compaction *c, ms_arena *arena,
                                                  uint64_t *seq, ms_error *err)

@@ -1052,7 +1052,7 @@ static const ms__group *ms__run_next(const ms__projector *p, const ms__group *fr
 
 /* Writes the list of messages. Breakpoints stand after the newest message, and where the
  * request before this one ended: providers look for what is cached at breakpoints, and
- * only few blocks back from them. */
+ * only a few blocks before them. */
 static void ms__emit_list(ms__projector *p)
 {
     const ms__group *ends[2] = {NULL, NULL}; /* the newest first */

@@ -2,7 +2,7 @@
 /* ==== [items] what a projection keeps of a history =================================
  * A message becomes an item, consecutive items of one author a group. Both are in lists,
  * in the caller's arena, with the names and ids by which results find their calls.
- * [project] says how they are made.
+ * [project] makes them.
  * ================================================================================== */
 
 /* ---- Items, groups, names. */
@@ -22,7 +22,7 @@ typedef enum ms__item_kind {
 typedef struct ms__element {
     struct ms__element *next;
     ms_str text;
-    ms_str mime, value; /* of a file; value is what `by` says */
+    ms_str mime, value; /* of a file; `by`: what value is */
     ms_str name;        /* of a file; absent: none */
     ms_str members;     /* of a document, for Claude: "name":value, with commas between */
     ms__file_kind kind;
@@ -100,7 +100,7 @@ typedef struct ms__compaction {
 /* The newest response that the server keeps, of those in the history. */
 typedef struct ms__response {
     ms_str id;                /* a JSON string */
-    unsigned number;          /* the n-th in the history; 0: there is none */
+    unsigned number;          /* the n-th in the history; 0: none */
     ms_sent sent;             /* what its request had */
     uint64_t messages, sum;   /* as they came: how many, and their hash */
     uint64_t found, sum_found; /* as they are now */

@@ -211,7 +211,7 @@ static const struct ms__media *ms__media_of(ms_str mime, ms_str format)
     return NULL;
 }
 
-/* Returns what stands behind the last dot of a file name; empty: it has no dot. */
+/* Returns what follows the last dot of a file name; empty: it has no dot. */
 static ms_str ms__name_end(ms_str name)
 {
     size_t i = name.len;

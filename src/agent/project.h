@@ -48,7 +48,7 @@
  *      results follow, in the order of the calls. [emit] writes each message by the
  *      templates of [wire].
  *
- * Items of each type, for the reader agent_key (absent: everybody reads):
+ * Items of each type, for the reader agent_key (absent: all are its own):
  *   user_message, task, script_instruction      user text
  *   assistant_message, final, plans, data       assistant text (a user's data: user text;
  *                                               a refusal: text); of a final and an equal
@@ -79,7 +79,7 @@
  * Newer Claude models bind each block to all before it. For these wires
  * (MS__THOUGHT_BOUND) the start of the window, and what is shortened, are those of the
  * history as it was when the user's turn began. A turn that is over keeps its thinking
- * while these stay; what stands behind an edit of its own or an earlier turn loses it.
+ * while these stay; what follows an edit of its own or an earlier turn loses it.
  * end_text is sent again where it followed an interrupted text.
  * ms_answer stores it as REASONING with the member `signed` in extra: {"provider": name,
  * "model": name, "of": hash, "signature": text}; redacted thinking has "data", a call of
@@ -96,8 +96,8 @@
  * are sent as they came, in their place; elsewhere they are left out, and blocks are
  * counted.
  *
- * Memory, all in the caller's arena: 200 bytes an item, 96 a group, 112 a name (two for a
- * call, one for a turn_id), 80 a text that is written, a copy of the message if the
+ * Memory, all in the caller's arena: 256 bytes an item, 112 a group, 112 a name (two for
+ * a call, one for a turn_id), 96 a text that is written, a copy of the message if the
  * caller's does not stay valid. Items and groups never move. A failed allocation sets
  * p->no_memory, tested after each message and at the end; then no item joins a group.
  * (PJ1) Each call that is written has one result after it, and each result has its call
@@ -799,8 +799,8 @@ static bool ms__names_answer(const ms_envelope *m, const ms__name *answer)
            ms_json_u64(member, &seq) == MS_OK && seq == answer->seq;
 }
 
-/* Finds the answer to which message m belongs, or begins one. What a user, the system or
- * a tool says belongs to none. The answer of a JOINED message may be one whose first
+/* Finds the answer to which message m belongs, or begins one. Messages of a user, the
+ * system or a tool belong to none. The answer of a JOINED message may be one whose first
  * message the history does not have. */
 static void ms__answer_find(ms__projector *p, const ms_envelope *m)
 {
@@ -1069,7 +1069,7 @@ static void ms__message_put(ms__projector *p, ms_envelope *m, ms__item *item)
     }
 }
 
-/* Adds a compaction of the reader. Behind one that keeps nothing, an answer that goes on
+/* Adds a compaction of the reader. After one that keeps nothing, an answer that goes on
  * is a group of its own. */
 static void ms__compaction_add(ms__projector *p, const ms_envelope *m)
 {

@@ -76,7 +76,7 @@ static MS__NOINLINE ms_result ms__history_open(const ms_request_desc *desc,
         if (!memory->arena) memory->arena = arena; /* for unfinished texts */
         if (!memory->agent_types) memory->agent_types = MS_TYPES_AGENT;
         if (desc->opts.thinking) memory->agent_types |= MS_BIT(MS_T_REASONING);
-        memory->agent_types |= MS_BIT(MS_T_COMPACTION);
+        memory->agent_types |= MS_BIT(MS_T_COMPACTION) | MS_BIT(MS_T_MULTIMODAL_PART);
         ms_type said = desc->text_type ? desc->text_type : MS_T_ASSISTANT_MESSAGE;
         if ((unsigned)said < MS_TYPE_COUNT) /* the agent's own answers */
             memory->agent_types |= MS_BIT(said);
@@ -171,9 +171,9 @@ static void ms__compaction_put(ms__projector *p, const ms__compaction *c, uint64
     p->report.compaction_seq = c->seq;
 }
 
-/* Finds the newest compaction that says something to the provider. Messages of a
+/* Finds the newest compaction that has something for the provider. Messages of a
  * caller's own function, or of a cursor, are counted as they were read; where they are
- * of several locations, nothing tells what a compaction covers. */
+ * of several locations, it is unknown what a compaction covers. */
 static MS__NOINLINE ms_result ms__compaction_use(ms__projector *p,
                                                  const ms_request_desc *desc,
                                                  ms_error *err)
@@ -437,7 +437,7 @@ static MS__ONCE ms_result ms__given(ms_str json, ms_json_kind kind, const char *
     return ms_json_kind_of(json) == kind ? MS_OK : ms__fail(err, MS_E_KIND, "%s", must);
 }
 
-/* The member that tells the form of a tool, and whose it is. */
+/* A member that only one form of a tool has, and whose form it is. */
 static const struct ms__tool_form {
     const char *member, *of;
 } ms__tool_forms[] = {

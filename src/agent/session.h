@@ -14,7 +14,7 @@
  *
  * The format's origin numbers rows in the order of loading. There a key finds another row
  * as soon as rows are removed or the window moves. The number in a key of this library is
- * the sequence number, which survives windows, hidden rows, reopening and compaction. A
+ * the sequence number, which survives windows, hidden rows, reopening and rewrites. A
  * lookup is one ms_get_by_seq.
  * (SE1) Nothing here reads or writes a location that does not begin with the user.
  * (SE2) A lookup returns the message that has the number and the session of the key.

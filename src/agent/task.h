@@ -44,7 +44,7 @@ static MS__NOINLINE ms_result ms__task_search(ms_store *store, ms_str task_id, m
     return closed != MS_OK ? closed : ms__task_gone(task_id, id, err);
 }
 
-/* As ms_get_by_seq for a message of a task without an id; *msg NULL: there is none. A
+/* As ms_get_by_seq for a message of a task without an id; *msg NULL: not found. A
  * message of another task may be absent or damaged, which leaves err as it was. */
 static MS__NOINLINE ms_result ms__task_numbered(ms_store *store, ms_str task_id,
                                                 uint64_t seq, ms_arena *arena,

@@ -1,9 +1,9 @@
 
 /* ==== [wire] what each provider wants ==============================================
  * A profile has the rules of one provider, a wire the form of its lists, requests and
- * answers, which several providers may share. Both are rows: no code behind them compares
- * the name of a provider or a wire. [project] explains the items, [emit] fills the
- * templates, [answer-events] has the rows for answers.
+ * answers, which several providers may share. Both are rows: no code compares the name of
+ * a provider or a wire. [project] explains the items, [emit] fills the templates,
+ * [answer-events] has the rows for answers.
  * ================================================================================== */
 
 #define MS__NO_RESULT "No result: the call was interrupted."
@@ -102,7 +102,7 @@ typedef struct ms__wire {
     const char *previous;           /* the member that names a response of the server,
                                        then others that do; NULL: it keeps none */
     const char *own;                /* members that extra must not have */
-    const char *tool_members;       /* one tells that a tool has this wire's form */
+    const char *tool_members;       /* a tool with one of them has its form */
     const char *tool;               /* this form, for errors */
     /* What it takes. */
     const char *urls;               /* how the URL of a picture may begin */
@@ -116,7 +116,7 @@ typedef struct ms__wire {
 enum ms__wire_rule {
     MS__THOUGHT_SIGNED = 1,         /* thinking needs a signature, or data */
     MS__THOUGHT_FIRST = 2,          /* it must be first in its message */
-    MS__THOUGHT_BOUND = 2048,       /* it is valid only behind what it was made behind */
+    MS__THOUGHT_BOUND = 2048,       /* it is valid only after what it was made after */
     MS__TOOLS_NEEDED = 16384,       /* a request with calls needs tools */
     MS__ITEMS = 8192,               /* the list has items, not messages */
     MS__RAW_BLOCKS = 4096,          /* it takes its own blocks of any kind */
@@ -294,7 +294,7 @@ typedef enum ms__file_kind {
 
 /* How a wire spells documents and sounds, and pictures by id. No row: it takes none.
  *   %d value  %m media type  %f format  %+ context and citations
- *   %n file name, made up if there is none        %t title, after a comma
+ *   %n file name, made up if it is absent         %t title, after a comma
  *   %u a name that no other document of the list has
  *   %M media type as a member, if it is known */
 #define MS__CHAT_FILE "{\"type\":\"file\",\"file\":{"

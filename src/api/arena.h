@@ -49,16 +49,17 @@ typedef struct ms_buf {
 MS_API ms_result ms_buf_write(void *buf, const char *bytes, size_t len);
 MS_API ms_str ms_buf_text(const ms_buf *buf); /* all that was written; no NUL follows */
 
-/* The clock that stamps messages without a time. If it returns MS_TIME_NONE, they stay
- * without one. Zeroed: the system clock, in whole microseconds. */
+/* The clock that stamps messages without a time: nanoseconds since 1970. MS_TIME_NONE:
+ * they stay without one. Zeroed: the system clock, in whole microseconds. */
 typedef struct ms_clock {
     int64_t (*now)(void *ctx);
     void *ctx;
 } ms_clock;
 
-/* The source of hash keys and image ids. Zeroed: a mix of clock and addresses, which
- * avoids accidental collisions; pass a random source if untrusted parties choose the
- * keys. With a constant source, equal runs write equal bytes. */
+/* The source of hash keys and of the ids of images and logs; fill sets len bytes. Zeroed:
+ * a mix of clock and addresses, which avoids accidental collisions; pass a random source
+ * if untrusted parties choose the keys. With a constant source, equal runs write equal
+ * bytes. */
 typedef struct ms_entropy {
     void (*fill)(void *ctx, void *out, size_t len);
     void *ctx;

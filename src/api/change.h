@@ -13,7 +13,7 @@
  *
  * Where a log's record of an amendment or a hiding is damaged, views leave out the
  * messages that it changed, and return MS_E_DAMAGED. If its header is damaged, too,
- * nothing tells which these are: all views over its place return MS_E_DAMAGED, and show
+ * it is unknown which these are: all views over its place return MS_E_DAMAGED, and show
  * the messages as they were before. So do ms_get_by_seq and what finds a message by its
  * number: MS_E_DAMAGED, and *msg is the message. A change of that is still possible. */
 
@@ -39,7 +39,7 @@ MS_API ms_result ms_hide_range(ms_store *store, ms_str location, uint64_t first_
 /* Hides all messages of a location after the message seq, one that its views show. seq 0:
  * all of them. To take back a message and all after it: ms_hide_range from its number to
  * UINT64_MAX. What is hidden keeps its key: an append with the same key and content
- * returns its number, and shows nothing; give what is said anew a new key. */
+ * returns its number, and shows nothing; give the new message a new key. */
 MS_API ms_result ms_rewind(ms_store *store, ms_str location, uint64_t seq,
                            uint64_t *hidden, ms_error *err);
 
@@ -64,16 +64,16 @@ MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err);
  * message): ms_seq is the message's number, ms_get(MS_F_TYPE_NAME) the kind, ms_content
  * the value. The first query about one message reads all notes and facts of its location,
  * later ones what was added since (a buffer: all). Notes of a hidden message remain until
- * a copy. A repeated note stands beside
- * the first: after a restart look first, or use a fact. */
+ * a copy. A repeated note stands beside the first: after a restart look first, or use a
+ * fact. */
 MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value value,
                          ms_error *err);
 
 /* Sets facts of a location: a JSON object (title, cwd, model, user, parent, ...). Members
  * in the object replace those of the location, others stay; null removes a member. A
  * location may have facts before it has messages, but is not listed then. An arena store
- * and a log repeat all facts before the change, where those since the last such record
- * have as many bytes, or 2,048. */
+ * and a log first repeat all facts, once the changes since the last such record have as
+ * many bytes as that, and 2,048. MS_E_SYNTAX, MS_E_KIND: facts is not an object. */
 MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
                                  ms_error *err);
 /* Reads all facts of a location, as an object in the arena; "{}": no facts. Takes as long
@@ -107,8 +107,8 @@ typedef enum ms_kind {
 } ms_kind;
 MS_API ms_kind ms_kind_of(const ms_msg *msg);       /* from a view: MESSAGE or AMEND */
 /* Returns whether a record is of the kind LOCATION and repeats what older ones have set.
- * It changes nothing: who takes the records of several logs together leaves it out. Not
- * in code compiled for size without the log, whose stores write no such records. */
+ * It changes nothing: a program that merges the records of several logs leaves it out.
+ * Not in code compiled for size without the log, whose stores write no such records. */
 #if !defined(MSGSTORE_NO_LOG) || !defined(__OPTIMIZE_SIZE__)
 MS_API bool ms_repeats_facts(const ms_msg *record);
 #endif

@@ -25,12 +25,12 @@
  * agent alone. ms_answer stores the compactions that a provider makes by itself
  * (Anthropic, Responses) in the same form; then "keep" is 0.
  *
- * A request uses the newest compaction of its reader that says something to its provider:
+ * A request uses the newest compaction of its reader that has something for its provider:
  * items go to the provider and model that made them, a summary goes to any, as user text
- * in <conversation_summary>. One that says nothing, or has no whole number as "keep", is
- * passed over and counted (report->compaction_unusable). Of the messages that it keeps,
- * those that are not there are counted (report->compaction_missing). Where thinking is
- * bound to all before it, messages that stay lose theirs. */
+ * in <conversation_summary>. One without, or without a whole number as "keep", is passed
+ * over and counted (report->compaction_unusable). Of the messages that it keeps, those
+ * that are not there are counted (report->compaction_missing). Where thinking is bound to
+ * all before it, messages that stay lose theirs. */
 
 /* What a summary needs of the model, in words that every provider takes. */
 #define MS_COMPACT_PROMPT                                                              \
@@ -69,7 +69,7 @@ MS_API ms_result ms_compact_request(const ms_request_desc *desc,
                                     ms_write_fn write, void *ctx, ms_error *err);
 
 typedef struct ms_compaction {
-    /* What takes the place of the messages: a body, or a summary, or items, or both. */
+    /* Takes the place of the messages: a body alone, or a summary, items, or both. */
     ms_str body;               /* the provider's answer to ms_compact_request */
     ms_str summary;            /* text */
     ms_str items;              /* a JSON list of blocks or items that only their maker
@@ -84,8 +84,9 @@ typedef struct ms_compaction {
 
 /* Appends a compaction. Messages that came after the plan was made stay in full. *seq
  * (may be NULL) receives its number. A body with usage gives it a usage note; if that
- * fails, *seq is not 0: repeat ms_note_usage, not the call. MS_E_MISSING: there is
- * neither a summary nor items, or the body was cut off, refuses, or calls a tool.
+ * fails, *seq is not 0: repeat ms_note_usage, not the call. MS_E_ARGUMENT: a summary or
+ * items beside a body; MS_E_MISSING: none of them, or the body was cut off, refuses, or
+ * calls a tool.
  * MS_E_NOT_FOUND: the message upto is not there, or hidden. MS_E_CONFLICT: it is of
  * another location, or others appended at each of 16 attempts. Otherwise errors as of
  * ms_answer and ms_append_batch. */

@@ -36,11 +36,11 @@ typedef struct ms_copy_report {
  * order, with sequence numbers, times and keys, in their present form: amended messages
  * as amended, hidden ones left out, unfinished ones with their text so far; then notes,
  * and facts of locations. All numbers in the destination must be smaller than those
- * copied; it is usually empty. A message is copied without its key if its location has
- * another message of this key there, as locations of a union can. The arena (NULL: one
- * over malloc) holds the listing of the source's locations. If the destination becomes
- * full, the part already copied remains, counted in report (may be NULL). For a dry run
- * destination may be NULL. MS_E_DAMAGED: records of the source were unreadable, all
- * others are copied. */
+ * copied (else MS_E_ARGUMENT); it is usually empty. A message is copied without its key
+ * if its location has another message of this key there, as locations of a union can. The
+ * arena (NULL: one over malloc) holds the listing of the source's locations. If the
+ * destination becomes full, the part already copied remains, counted in report (may be
+ * NULL). For a dry run destination may be NULL. MS_E_DAMAGED: records of the source were
+ * unreadable, all others are copied. */
 MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep *keep,
                          ms_arena *arena, ms_copy_report *report, ms_error *err);

@@ -1,6 +1,7 @@
 
 /* ==== [api-format] published message formats =========================================
- * A format reads and writes messages, one JSON object each:
+ * A format reads and writes messages, one JSON object each (its origin is the program
+ * that published it):
  *
  *   framework      {"type": "action", "tool": s, "args": {}, "timestamp": seconds}
  *   session        {"role": s, "content": s, "tool_name": s, "tool_call_id": s, ...}
@@ -61,7 +62,9 @@ typedef struct ms_envelopes {
 
 /* Reads one message object. It can become several envelopes (an assistant's text and its
  * calls), of which all but the first are JOINED. Views are into json or the arena: both
- * must live as long as the envelopes. All or nothing; err->path names the member. */
+ * must live as long as the envelopes. All or nothing: MS_E_SYNTAX, MS_E_UTF8, MS_E_DEPTH
+ * as of ms_json_check; MS_E_KIND, MS_E_MISSING, MS_E_TYPE, MS_E_FOREIGN (a version) if it
+ * is not of the format; or as of an append. err->path names the member. */
 MS_API ms_result ms_read(const ms_format *format, ms_str json, const ms_read_opts *opts,
                          ms_arena *arena, ms_envelopes *out, ms_error *err);
 /* Reads an array of message objects (those of JSON lines one by one, by ms_read), or the

@@ -73,7 +73,7 @@ MS_API ms_result ms_json_u64(ms_str value, uint64_t *out);
 MS_API ms_result ms_json_f64(ms_str value, double *out);      /* rounded as strtod does */
 
 /* Decodes a JSON string. Without escapes and repairs *out is a view into value; otherwise
- * the text is decoded into the arena (NULL: MS_E_ARENA). */
+ * the text is decoded into the arena (NULL: MS_E_ARENA). MS_E_KIND: not a string. */
 MS_API ms_result ms_json_string(ms_str value, ms_arena *arena, ms_str *out);
 /* Returns whether value is a JSON string that decodes to text. */
 MS_API bool ms_json_string_is(ms_str value, ms_str text);

@@ -1,12 +1,12 @@
 
 /* ==== [api-log] the log file =========================================================
  * A store in one file; see DURABILITY at the head of this file. ms_log_desc needs a path;
- * all else may stay zero. Reading goes through a map of the file; appending runs at
- * memory speed. One process writes and holds a lock (with `shared` several take turns).
- * Any number read beside it, without locks and without writing a byte: read-only media,
- * snapshots and copies that `cp` makes beside a writer work. Such a copy has all that was
- * visible when cp began. If a sync falls between two reads of cp, the copy may, seldom,
- * report damage after that. [file-format] describes the bytes. */
+ * all else may stay zero. Reading goes through a map of the file. One process writes and
+ * holds a lock (with `shared` several take turns). Any number read beside it, without
+ * locks and without writing a byte: read-only media, snapshots and copies that `cp` makes
+ * beside a writer work. Such a copy has all that was visible when cp began. If a sync
+ * falls between two reads of cp, the copy may, seldom, report damage after that.
+ * [file-format] describes the bytes. */
 
 typedef enum ms_log_mode {
     MS_LOG_CREATE,            /* read and append; created if it is missing */
@@ -83,8 +83,8 @@ typedef struct ms_log_desc {
                                  batch takes the lock, and first reads the appends of the
                                  others. It waits at most lock_wait_ms (0: 1000), then
                                  returns MS_E_BUSY, with nothing appended. MS_E_CONFLICT:
-                                 a compaction has replaced the file; open it again. (If
-                                 opts.expect is set, ms_log_info.replaced tells which.)
+                                 a rewrite has replaced the file; open it again. (With
+                                 opts.expect: only if ms_log_info.replaced is set.)
                                  MS_E_UNSUPPORTED at opening: os->boot returns 0 */
     ms_clock clock;           /* {0}: the system's */
     ms_entropy entropy;       /* {0}: see ms_entropy */
@@ -95,13 +95,14 @@ typedef struct ms_log_desc {
 
 #define MS_LOG_SEGMENT_MIN 1024
 
-/* Opens a log. MS_E_NOT_FOUND: the file is missing (READ, WRITE); MS_E_CONFLICT: it
- * exists (NEW); MS_E_BUSY: another process writes to it, its id is in the message;
- * MS_E_FOREIGN: not a log, or of a newer version: the file is not changed; MS_E_DAMAGED:
- * see ms_log_opening; in each opening, if the first page and its copy are damaged, or the
- * file ends before 8,192 bytes, where messages begin; MS_E_FULL: no room for a new log,
- * or for the holes of a sparse copy, which a writer fills; MS_E_IO: a system call failed,
- * see err->sys_errno. A file of size 0 counts as missing, and so does an incomplete
- * superblock, of up to 1,024 bytes, which an interrupted creation leaves (MS_OPEN_STRICT:
- * MS_E_DAMAGED). MS_LOG_READ opens such a file as empty. */
+/* Opens a log. MS_E_ARGUMENT: a member of desc is not as above; MS_E_NOT_FOUND: the file
+ * is missing (READ, WRITE); MS_E_CONFLICT: it exists (NEW); MS_E_BUSY: another process
+ * writes to it, its id is in the message; MS_E_FOREIGN: not a log, or of a newer version:
+ * the file is not changed; MS_E_DAMAGED: see ms_log_opening; in each opening, if the
+ * first page and its copy are damaged, or the file ends before 8,192 bytes, where
+ * messages begin; MS_E_FULL: no room for a new log, or for the holes of a sparse copy,
+ * which a writer fills; MS_E_IO: a system call failed, see err->sys_errno. A file of size
+ * 0 counts as missing, and so does an incomplete superblock, of up to 1,024 bytes, which
+ * an interrupted creation leaves (MS_OPEN_STRICT: MS_E_DAMAGED). MS_LOG_READ opens such a
+ * file as empty. */
 MS_API ms_result ms_log_open(ms_store **store, const ms_log_desc *desc, ms_error *err);

@@ -75,7 +75,7 @@
  *     anything is visible.
  *   - Log: one process writes (several, if all open it with desc.shared), any number
  *     read, also from containers of one machine. A reader whose file a rewrite has
- *     replaced is told once (MS_E_CONFLICT). After fork, the child cannot use its
+ *     replaced gets MS_E_CONFLICT, once. After fork, the child cannot use its
  *     parent's handle (MS_E_FORKED), but keeps the file locked as long as it lives.
  *   - Log: the file system must be local, and support mapping and locking, or opening
  *     fails. On network file systems a log is as reliable as their maps and locks. If
@@ -146,11 +146,11 @@
  * ---- MEMORY --------------------------------------------------------------------------
  *
  * Arguments are copied before a call returns. A cursor is the exception: what its query
- * points to must outlive it. A pointer may be NULL only where this file says so; outputs
- * are not checked. Results are borrowed; each function documents for how long. A function
- * that allocates a result has an ms_arena parameter; others allocate nothing. Stores keep
- * and use the ms_alloc of their description ({0}: malloc). After a failed open or init
- * there is nothing to free, and outputs are NULL or zero.
+ * points to must outlive it. A pointer may be NULL only where this file allows it;
+ * outputs are not checked. Results are borrowed; each function documents for how long. A
+ * function that allocates a result has an ms_arena parameter; others allocate nothing.
+ * Stores keep and use the ms_alloc of their description ({0}: malloc). After a failed
+ * open or init there is nothing to free, and outputs are NULL or zero.
  *
  * ---- ERRORS --------------------------------------------------------------------------
  *
@@ -187,7 +187,7 @@
  * The codes of an append to a log, and what to do:
  *
  *   MS_E_BUSY       another writer: repeat it; nothing was appended
- *   MS_E_CONFLICT   a compaction has replaced the file, or `expect` failed: close, open
+ *   MS_E_CONFLICT   a rewrite has replaced the file, or `expect` failed: close, open
  *                   and repeat; or read and decide again
  *   MS_E_FULL       make room, and repeat it; nothing was appended
  *   MS_E_POISONED   close, check the disk, open, and repeat it. The message may be there

@@ -8,8 +8,8 @@ typedef struct ms_mem_desc {
                                  aligned; NULL: memory comes from alloc */
     size_t buffer_size;       /* at least MS_MEM_MIN */
     ms_alloc alloc;           /* {0}: malloc */
-    size_t chunk_size;        /* records are kept in chunks of this size, a power of two;
-                                 0: 64 KiB; not for a buffer */
+    size_t chunk_size;        /* bytes of a chunk of records, a power of two from 1,024
+                                 on; 0: 64 KiB; not for a buffer */
     size_t max_message;       /* limit on one record in bytes; 0: 256 MiB */
     bool keep_unset_times;    /* false: a message without time is stamped from clock */
     ms_clock clock;           /* {0}: the system's */
@@ -26,10 +26,10 @@ typedef struct ms_mem_desc {
 
 #define MS_MEM_MIN 2048 /* bytes */
 
-/* Opens an empty store. desc NULL: all defaults. The earlier content of a buffer is
- * lost. */
+/* Opens an empty store; the earlier content of a buffer is lost. desc NULL: all defaults.
+ * MS_E_ARGUMENT: a size or the alignment is not as above. */
 MS_API ms_result ms_mem_open(ms_store **store, const ms_mem_desc *desc, ms_error *err);
 
-/* Removes all messages and keeps the memory for the next ones. Sequence numbers start
- * again at 1. Needs exclusive use of the store. */
+/* Removes all messages and keeps the memory. Sequence numbers start again at 1. Needs
+ * exclusive use of the store. MS_E_UNSUPPORTED: it is in flash, or no arena store. */
 MS_API ms_result ms_mem_reset(ms_store *store, ms_error *err);

@@ -14,7 +14,7 @@ typedef enum ms_runtime {
 } ms_runtime;
 
 typedef enum ms_scope_kind {
-    MS_SCOPE_ALL,             /* no scoping. The next three are the origin's filters */
+    MS_SCOPE_ALL,             /* no scoping. The next three are the framework's filters */
     MS_SCOPE_ORCHESTRATOR,    /* the last `turns` messages of the conversation;
                                  conversation_limit is ignored */
     MS_SCOPE_MANAGER,         /* synthesis messages of the previous phase */
@@ -73,7 +73,7 @@ MS_API void ms_memory_init(ms_memory *memory, ms_store *store, ms_str location,
  * as a timeline. On failure the cursor is closed, as after ms_query_open. */
 MS_API ms_result ms_get_history(const ms_memory *memory, ms_cursor *it, ms_error *err);
 
-/* Adds a message while the agent runs: it is stored, unless runtime_mode says otherwise.
+/* Adds a message while the agent runs, to the store that runtime_mode selects, if any.
  * The location is the memory's, and so is the agent key unless the message has one. *seq
  * (may be NULL): its number in the store written to, or 0. */
 MS_API ms_result ms_memory_add(const ms_memory *memory, const ms_envelope *m,
@@ -82,15 +82,15 @@ MS_API ms_result ms_memory_add(const ms_memory *memory, const ms_envelope *m,
 /* ---- Shared memory: agents of a process that communicate through one arena store. The
  * location is the namespace. Every agent reads the conversation, its own messages, and
  * broadcasts; a manager (an agent with subordinates) also its team, agent after agent. In
- * the origin's shared memory a manager reads no conversation: set no_conversation for
+ * the framework's shared memory a manager reads no conversation: set no_conversation for
  * that. ms_memory_add stores any type under the agent's own key; but every agent reads
  * user, assistant, global_observation and synthesis messages of any author. */
 MS_API ms_result ms_shared_memory_init(ms_memory *memory, ms_store *store,
                                        ms_str name_space, ms_str agent_key,
                                        const ms_str *subordinates, size_t n_subordinates,
                                        ms_error *err);
-/* Appends a message for every agent: a global_observation, a synthesis, or a turn of the
- * conversation (user_message, assistant_message). An assistant_message has the agent key
+/* Appends a message for every agent: global_observation, synthesis, user_message or
+ * assistant_message (others: MS_E_TYPE). An assistant_message has the agent key
  * of its author, by default the memory's, so that other agents' requests have it as user
  * text. The others are stored without agent key; from_worker of a global_observation is
  * the agent's key unless set. */

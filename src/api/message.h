@@ -224,13 +224,13 @@ MS_API ms_envelope ms_observation(ms_value content, ms_str call_id);
 MS_API ms_str ms_normalize_agent_key(ms_str name, char *out);
 
 /* Every append checks that a message has:
- *   - a known type, and the fields that the type requires;
- *   - no time, or one other than MS_TIME_NONE;
- *   - valid JSON in each value that is marked as JSON;
+ *   - a known type (MS_E_TYPE), and the fields that the type requires (MS_E_MISSING);
+ *   - no time, or one other than MS_TIME_NONE (MS_E_RANGE);
+ *   - JSON in each value marked so (as ms_json_check; MS_E_KIND: extra is no object);
  *   - names (location, agent_key, turn_id, key) of 1 to MS_KEY_MAX bytes of valid UTF-8
- *     without NUL; turn_id may be empty.
- * err->path names the field. Other text that is not UTF-8 is accepted, and repaired when
- * the message is encoded. */
+ *     without NUL (MS_E_ARGUMENT, MS_E_TOO_LARGE, MS_E_UTF8); turn_id may be empty.
+ * err->path names the field. Bytes of other text that are not UTF-8 are repaired when the
+ * message is encoded. */
 #define MS_KEY_MAX 1023
 #define MS_FIELD_MAX_DEPTH 500 /* of JSON in a field; a message around it is deeper */
 
@@ -252,6 +252,6 @@ MS_API ms_value ms_content(const ms_msg *msg);      /* as ms_get of MS_F_CONTENT
 /* Returns all fields at once, as an envelope with views into the message. */
 MS_API ms_envelope ms_envelope_of(const ms_msg *msg);
 
-/* Makes a deep copy: every view of *out is in the arena. */
+/* Makes a deep copy: every view of *out is in the arena. MS_E_NO_MEMORY, MS_E_ARENA. */
 MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena,
                                   ms_envelope *out);

@@ -78,7 +78,7 @@ typedef struct ms_part {
                                  bytes; a URL without it is of a picture */
     ms_str name;              /* of a document: "report.pdf"; absent: none */
     ms_str file_id;           /* of a file in the provider's own store; only that takes
-                                 it. mime tells whether it is a picture */
+                                 it. A mime of image/... makes it a picture */
     ms_str provider;          /* of file_id: the name of a profile */
 } ms_part;
 

@@ -41,19 +41,19 @@ typedef struct ms_shorten_opts {
                                  points */
 } ms_shorten_opts;
 
-/* The most bytes of a key: "session-<session id>-msg-<seq>". */
+/* The most bytes of a shortened message's key: "session-<session id>-msg-<seq>". */
 #define MS_ENTITY_KEY_MAX (MS_KEY_MAX + 33)
 
 /* The size of a text in the unit of the budget: tokens, bytes, or any other. Made-up
  * results and start_text are not counted; a text counts before it is shortened. */
 typedef size_t (*ms_count_fn)(void *ctx, ms_value text);
 
-/* Whose thinking goes back to its signer, unaltered, in requests with thinking on. A turn
- * of the user begins with the user's text. The profile has what is right for its
- * provider: MS_THINKING_ON. */
+/* Of which turns thinking goes back, unaltered, to the provider that signed it. A turn of
+ * the user begins with the user's text. The profile has what is right for its provider:
+ * MS_THINKING_ON. */
 typedef enum ms_thinking {
     MS_THINKING_OFF,          /* none */
-    MS_THINKING_ON,           /* as profile->thinking says */
+    MS_THINKING_ON,           /* as profile->thinking has it */
     MS_THINKING_RUNNING,      /* of the running turn */
     MS_THINKING_CALLS,        /* of that and of all turns with calls: DeepSeek */
     MS_THINKING_ALL           /* of all turns: GLM, and Anthropic, where it is bound to
@@ -63,7 +63,7 @@ typedef enum ms_thinking {
                                  edited since */
 } ms_thinking;
 
-/* Where a provider caches what it is told to (anthropic, bedrock), how long. */
+/* How long a provider caches what a request marks (anthropic, bedrock). */
 typedef enum ms_cache {
     MS_CACHE_OFF,
     MS_CACHE_5M,              /* five minutes from the last use */
@@ -100,7 +100,7 @@ typedef struct ms_project_opts {
     size_t budget;            /* and at most so many tokens; 0: no bound. MS_E_TOO_LARGE
                                  when the newest turn alone takes more. Where thinking is
                                  bound, the window's start stays while a turn of the user
-                                 runs: report->over tells by how much it is exceeded */
+                                 runs: report->over is by how much it is exceeded */
     size_t step;              /* the window's start moves by so many messages (with a
                                  budget: tokens) at a time, so that successive requests
                                  begin with the same bytes; 0: by one */
@@ -166,13 +166,13 @@ typedef struct ms_request_desc {
     ms_str turn_id;            /* of its messages */
     ms_sent sent;              /* report->sent of its own request: a later one can name
                                   the response then. Zeroed: none does */
-    ms_type text_type;         /* of its texts, which says for whom they are.
+    ms_type text_type;         /* of its texts, which decides who reads them.
                                   ASSISTANT_MESSAGE (or 0): all agents of the location;
                                   FINAL, a plan, DATA: the agent and its managers;
                                   SYNTHESIS: all, as global, from_manager is the agent;
                                   any other: MS_E_TYPE. In requests of a memory the own
                                   block has it, too */
-    ms_stream_opts stream;     /* of a streamed one */
+    ms_stream_opts stream;     /* of a streamed answer */
     ms_arena *arena;           /* for all memory, and for report->system; ms_request and
                                   ms_answer without one: an arena of their own, and
                                   report->system is absent */
@@ -211,9 +211,9 @@ typedef struct ms_project_report {
     uint64_t compaction_seq;  /* the number of that compaction; 0: none */
     uint64_t compaction_missing; /* messages that it keeps and that are not there: hidden,
                                  or overwritten in a ring */
-    uint64_t compaction_unusable; /* newer ones that say nothing to this provider and
-                                 model, or not what they keep: an earlier one is used, or
-                                 all is sent */
+    uint64_t compaction_unusable; /* newer ones that have nothing for this provider and
+                                 model, or no "keep": an earlier one is used, or all is
+                                 sent */
     bool compaction_due;      /* see opts.compact_at */
     uint64_t cost;            /* of the window, in units of the budget */
     uint64_t over;            /* what of that is over the budget */
@@ -259,8 +259,8 @@ typedef struct ms_calls {
     size_t count;
     size_t unfinished;         /* left out: calls of a stream that has not ended, or was
                                   interrupted. Their arguments may be truncated */
-    size_t abandoned;          /* left out: the agent has answered since, and was told
-                                  that the call was interrupted */
+    size_t abandoned;          /* left out: the agent has answered since, to a made-up
+                                  result: the call was interrupted */
     bool answered;             /* the history ends with a whole text of the agent: there
                                   is nothing to run and nothing to ask */
 } ms_calls;
@@ -283,14 +283,15 @@ MS_API ms_result ms_pending(const ms_request_desc *desc, ms_arena *arena, ms_cal
  * memory's, with its agent key): text, thinking and calls in their order, all but the
  * first JOINED. agent_key and model are those of opts; an absent model is taken from the
  * response. Thinking is stored as REASONING, with the provider's signature in `extra`
- * (see [project]). The body may be a chat completion, a message of Anthropic, a response
- * of Gemini or Ollama, or a stream of these as server-sent events or lines of JSON. Of
- * several choices one is stored: the one with index 0 in the first list, or if none has
- * it there, the first. The caller runs the calls and appends their results. A result has
- * the call_id and the agent key of its call. A result without an agent key answers the
- * newest open call of its id: of those without an agent key, else of any agent. The
- * messages of a stream stay one turn in requests, whoever writes between them; two
- * streams of one agent at a time need a turn_id each. */
+ * (see [project]), and what only the provider reads (a hosted call) as MULTIMODAL_PART; a
+ * memory's own block has it in requests. The body may be a chat completion, a message of
+ * Anthropic, a response of Gemini or Ollama, or a stream of these as server-sent events
+ * or lines of JSON. Of several choices one is stored: the one with index 0 in the first
+ * list, or if none has it there, the first. The caller runs the calls and appends their
+ * results. A result has the call_id and the agent key of its call. A result without an
+ * agent key answers the newest open call of its id: of those without an agent key, else
+ * of any agent. The messages of a stream stay one turn in requests, whoever writes
+ * between them; two streams of one agent at a time need a turn_id each. */
 
 typedef struct ms_answered {
     uint64_t first_seq, last_seq; /* 0: no message */
@@ -328,7 +329,7 @@ MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *des
 MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err);
 /* Ends all messages and frees the stream's memory. MS_E_MISSING: the response did not
  * reach its end, and the messages stay unfinished. After a feed that failed they do, too,
- * and the result is that of the feed, once more. In both cases *out tells what is stored;
+ * and the result is that of the feed, once more. In both cases *out has what is stored;
  * a call among it may be truncated. MS_E_CLOSED: it has ended already. out may be
  * NULL. */
 MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *err);

@@ -1,26 +1,25 @@
 
-/* ==== [api-rewrite] compaction: a new file instead of an old one ================= */
+/* ==== [api-rewrite] a new file instead of an old one ============================== */
 
 /* Copies the messages that keep selects (NULL: all) from an open store into a new log at
- * to->path: compaction, retention, repair (source opened for salvage), export of an arena
- * store. Sequence numbers, times and keys stay. With keep->dry_run nothing is written,
- * and `to` may be NULL. mode, opening and shared of `to` must be valid, and have no
- * effect; lock_wait_ms is how long to wait for a writer of the file to be replaced (0:
+ * to->path: to save space, keep the newest, repair (source opened for salvage), or export
+ * an arena store. Sequence numbers, times and keys stay. With keep->dry_run nothing is
+ * written, and `to` may be NULL. mode, opening and shared of `to` must be valid, and have
+ * no effect; lock_wait_ms is how long to wait for a writer of the file to be replaced (0:
  * not at all, also where writers are shared). report may be NULL.
  *   - The copy is written to PATH.compacting, verified, synced, and renamed. At every
  *     moment the path has the old file or the complete new one. A PATH.compacting of a
  *     killed rewrite is removed.
  *   - A log at the path is replaced only with `replace`. The new file has its
  *     permissions, owner and group. MS_E_IO where that is impossible; but the caller may
- *     become its owner if the group may read and write. A reader of the old file learns
- *     it: its next query, listing or ms_wait returns MS_E_CONFLICT, once. It may go on
- *     reading the old file, or open the path again; see ms_log_info.replaced. The old
- *     file is synced first, since a power loss can bring it back until the new name is
- *     durable. Through a symbolic link the file that it leads to is replaced, and the
- *     link stays.
+ *     become its owner if the group may read and write. A reader's next query, listing or
+ *     ms_wait in the old file returns MS_E_CONFLICT, once. It may go on reading the old
+ *     file, or open the path again; see ms_log_info.replaced. The old file is synced
+ *     first, since a power loss can bring it back until the new name is durable. Through
+ *     a symbolic link the file that it leads to is replaced, and the link stays.
  *   - If the source is a log, the messages of one view stand together in the new file,
  *     within segments of 32 times the segment size (256 MiB). A new process then reads a
- *     conversation in a tenth of the time. What reads everything in the order of numbers
+ *     conversation in a tenth of the time. A reader of everything in the order of numbers
  *     goes to and fro within a segment: the first time it takes two to three times as
  *     long, later a fifth longer. Messages appended later stand in their order. Sorting
  *     takes some 250 bytes of memory for each message of a segment (100 MB).

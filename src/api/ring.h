@@ -12,7 +12,7 @@
  *   - A message that is older than two thirds of the records is dropped even if these are
  *     its own changes or parts.
  *   - A message may take at most a quarter of the buffer, else MS_E_TOO_LARGE.
- *   - MS_E_FULL: a batch for which an empty buffer may be too small; ms_mem_size tells
+ *   - MS_E_FULL: a batch for which an empty buffer may be too small; ms_mem_size returns
  *     about how many bytes it needs. Or, if messages must be dropped, a batch whose texts
  *     are views into the store itself. MS_E_NOT_FOUND: a single message whose texts are
  *     views into a message that had to be dropped.

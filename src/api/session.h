@@ -47,10 +47,10 @@ MS_API ms_result ms_session_load(const ms_session *session,
                                  const ms_session_load_opts *opts, ms_arena *arena,
                                  ms_envelopes *out, ms_error *err);
 
-/* Finds the full message of a key; *msg as of ms_get_by_seq. MS_E_NOT_FOUND: it is not a
- * key, or this user has no such message (any more). MS_E_DAMAGED: the message with the
- * key's number cannot be read, so its user is unknown, and *msg is NULL; or a change of
- * *msg may be lost. */
+/* Finds the full message of a key; *msg as of ms_get_by_seq. MS_E_ARENA: no arena.
+ * MS_E_NOT_FOUND: it is not a key, or this user has no such message (any more).
+ * MS_E_DAMAGED: the message with the key's number cannot be read, so its user is unknown,
+ * and *msg is NULL; or a change of *msg may be lost. */
 MS_API ms_result ms_session_lookup(ms_store *store, ms_str user_id, ms_str key,
                                    ms_arena *arena, const ms_msg **msg, ms_error *err);
 

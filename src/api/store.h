@@ -114,9 +114,9 @@ typedef struct ms_cursor ms_cursor;
 /* Opens a cursor. The query is copied; what it points to is not, and must outlive the
  * cursor: the bytes of location, agent_key and turn_id, agent_keys, and the arena. The
  * same holds for the arguments of the four calls below, and for the query of a search.
- * On failure the cursor is closed; ms_next returns NULL. MS_E_BUSY: a log
- * with other writers cannot be followed because over 30 cursors of this handle hold older
- * snapshots; close some. */
+ * On failure the cursor is closed. MS_E_ARGUMENT, MS_E_ARENA: err->path names the member.
+ * MS_E_CONFLICT: see ms_log_rewrite. MS_E_BUSY: over 30 cursors of this handle hold older
+ * snapshots of a log that others write to; close some. */
 MS_API ms_result ms_query_open(ms_store *store, const ms_query *query, ms_cursor *it,
                                ms_error *err);
 
@@ -130,7 +130,7 @@ MS_API const ms_msg *ms_next(ms_cursor *it);
 MS_API ms_result ms_cursor_close(ms_cursor *it, ms_error *err);
 
 /* Open a cursor over one of the four views, named as in the framework's guide. limit: the
- * newest n, 0: all; oldest first. */
+ * newest n, 0: all; oldest first. An empty location: all locations. */
 MS_API ms_result ms_get_conversation_messages(ms_store *store, ms_str location,
                                               size_t limit, ms_cursor *it, ms_error *err);
 MS_API ms_result ms_get_agent_messages(ms_store *store, ms_str location, ms_str agent_key,
@@ -142,9 +142,9 @@ MS_API ms_result ms_get_team_messages(ms_store *store, ms_str location,
                                       size_t limit, ms_cursor *it, ms_error *err);
 
 /* Finds the message with a sequence number. MS_E_NOT_FOUND: absent or hidden;
- * MS_E_DAMAGED: it, or a change of it, is damaged or missing; *msg is NULL, except where
- * nothing tells which message a damaged change was about. *msg is valid as long as
- * the store's messages (see GUARANTEES). Stores that cannot return pointers to records
+ * MS_E_DAMAGED: it, or a change of it, is damaged or missing; *msg is NULL, unless it is
+ * unknown which message the damaged change was about. *msg is valid as long as the
+ * store's messages (see GUARANTEES). Stores that cannot return pointers to records
  * copy into the arena. Arena stores and logs need an arena only for the text so far of an
  * unfinished message. */
 MS_API ms_result ms_get_by_seq(ms_store *store, uint64_t seq, ms_arena *arena,
@@ -208,7 +208,7 @@ MS_API ms_result ms_list(ms_store *store, const ms_list_query *query, ms_arena *
  * MS_E_POISONED: see DURABILITY. After opening a log with unsynced or damaged parts the
  * first sync writes index records, which can fail as an append does (MS_E_FULL, MS_E_IO,
  * with other writers MS_E_BUSY); call again later. MS_E_CONFLICT (also of ms_tick and
- * appends): a compaction has replaced the file of a shared log; open it again. */
+ * appends): a rewrite has replaced the file of a shared log; open it again. */
 MS_API ms_result ms_sync(ms_store *store, uint64_t *durable_seq, ms_error *err);
 
 /* Does housekeeping for about budget_us microseconds: extends the file, faults pages in,
@@ -218,9 +218,10 @@ MS_API ms_result ms_tick(ms_store *store, uint32_t budget_us, ms_error *err);
 
 /* Waits until the store has a message with a number larger than after_seq, a change was
  * made since the call began (an amendment, a part of a stream), or timeout_ms have
- * passed: MS_OK in each case, *last_seq (may be NULL) receives the newest number. It
- * first makes appends of other processes visible to this handle, as every query does;
- * with a timeout of 0 that is all. Polls, pausing up to 5 ms. Any store, any thread. */
+ * passed: MS_OK in each case, *last_seq (may be NULL) receives the newest number (on
+ * failure 0 or an older one). It first makes appends of other processes visible to this
+ * handle, as every query does; with a timeout of 0 that is all. Polls, pausing up to 5
+ * ms. Any store, any thread. */
 MS_API ms_result ms_wait(ms_store *store, uint64_t after_seq, uint32_t timeout_ms,
                          uint64_t *last_seq, ms_error *err);
 

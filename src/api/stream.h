@@ -23,8 +23,8 @@ typedef struct ms_stream ms_stream;
 /* Appends the unfinished message: type, agent key, turn, tool, call id, initial content
  * or args (absent: empty). Text is then added to the content, of an ACTION to args (the
  * text of a JSON object). If the location has a message of this key, the stream adds to
- * that one (see ms_append), and to the text that it has. MS_E_RANGE: flush_chars is over
- * 1,024. */
+ * that one (see ms_append), and to the text that it has. MS_E_KIND: the initial text is
+ * JSON; MS_E_RANGE: flush_chars is over 1,024. */
 MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str location,
                                  const ms_envelope *m, const ms_stream_opts *opts,
                                  ms_error *err);
@@ -32,8 +32,8 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
  * adds nothing, and writes all parts collected so far. MS_E_CLOSED: the stream has ended,
  * here or elsewhere (reported when a part is written); MS_E_HIDDEN: the message was
  * hidden; MS_E_TOO_LARGE: with the part the message is larger than the store takes (an
- * arena store or a log; others tell at the end). On failure no byte of the part is used,
- * and the stream can end with the text so far. */
+ * arena store or a log; others return it at the end). On failure no byte of the part is
+ * used, and the stream can end with the text so far. */
 MS_API ms_result ms_stream_feed(ms_stream *stream, ms_str part, ms_error *err);
 /* Ends the stream: amends the message with final_message (see ms_amend), or, if NULL,
  * with all its text. The arena (NULL: one over malloc) holds the text during the call. On

@@ -16,7 +16,7 @@
 /* Finds a message of a task by its id. A number finds the message with that sequence
  * number if that has no id of its own; otherwise the task is searched, newest first.
  * MS_E_NOT_FOUND: this task has no such message. *msg as of ms_get_by_seq, also with
- * MS_E_DAMAGED. */
+ * MS_E_DAMAGED. NULL as arena is MS_E_ARENA. */
 MS_API ms_result ms_task_get(ms_store *store, ms_str task_id, ms_str id, ms_arena *arena,
                              const ms_msg **msg, ms_error *err);
 

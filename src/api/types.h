@@ -2,7 +2,7 @@
 /* ==== [api-types] strings, values, times ========================================= */
 
 /* A view of bytes, not NUL-terminated. ptr NULL: absent; len 0: empty. A view is valid as
- * long as the bytes it refers to. */
+ * long as the bytes it refers to; ms_str_n makes one. */
 typedef struct ms_str {
     const char *ptr;
     size_t len; /* bytes */

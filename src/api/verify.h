@@ -20,8 +20,8 @@ struct ms_log_event {
     uint64_t after_seq;       /* number of the last message before the range; 0: none */
     uint64_t before_seq;      /* of the first one after it; 0: none. Messages with numbers
                                  between the two are missing; if none is between them,
-                                 the range had changes. After the last message nothing
-                                 tells how many are missing, if any. In a clustered
+                                 the range had changes. After the last message it is
+                                 unknown how many are missing, if any. In a clustered
                                  segment: the last number before that, and 0 */
     int sys_errno;            /* SYNC_FAILED */
 };
@@ -54,7 +54,7 @@ typedef struct ms_log_info {
                                  any process) or no file: a reader has to open it again */
 } ms_log_info;
 
-/* MS_E_UNSUPPORTED: not a log (a union, an arena store). */
+/* Describes an open log. MS_E_UNSUPPORTED: not a log (a union, an arena store). */
 MS_API ms_result ms_log_stat(ms_store *store, ms_log_info *out, ms_error *err);
 
 /* The findings of a walk over a whole file. */

@@ -27,8 +27,8 @@
  * a second template, for that element. So each can change or lose its neighbours.
  *
  * Cost: a template costs 5 bytes, 2 for each placeholder, and the text of all other
- * members. Reading and writing a trace takes a third of the instructions that it took
- * with a reader and a writer by hand for each format (callgrind, openai and anthropic).
+ * members. Reading and writing a trace takes a third of the instructions of a reader and
+ * a writer by hand for each format (callgrind, openai and anthropic).
  * (EG1) Written in its own format, a message with unchanged fields equals its source.
  * (EG2) Whatever a template holds, the engine writes JSON.
  * ================================================================================== */

@@ -1,6 +1,5 @@
 
-/* ==== [format-table] the table of formats
- * ============================================ */
+/* ==== [format-table] the table of formats ========================================= */
 
 /* A format: a row of the table. */
 typedef struct ms__format_row {

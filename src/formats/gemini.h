@@ -2,7 +2,7 @@
 /* ==== [fmt-gemini] the parts of gemini ===============================================
  * A message without a role is the user's. A call without arguments has the empty text as
  * arguments. A response is an object: other values stand in {"result": ...}, an error in
- * {"error": ...}, and readers take both out again.
+ * {"error": ...}. The rules of the format: ai.google.dev, generateContent.
  * ================================================================================== */
 
 /* Finds the member of that name, if the object has no other member. */

@@ -1,7 +1,7 @@
 
 /* ==== [fmt-interactions] the steps of gemini-interactions ============================
- * A step is an object with a type. What the user says is a user_input, what the model
- * says a model_output: each has a list of contents, of which a text is a message and any
+ * A step is an object with a type. Words of the user are a user_input, words of the model
+ * a model_output: each has a list of contents, of which a text is a message and any
  * other stays as it is. A thought, a function_call and a function_result are a step each.
  * The content of a thought is its summary; its signature stays in the source. A step of
  * another type is a multimodal_part of the assistant whose content is a list of it alone.
@@ -275,7 +275,7 @@ static ms_result ms__steps_begin(ms__reader *r, size_t base, ms_envelope *m,
 
 static bool ms__steps_unit(const ms_envelope *first, const ms_envelope *m);
 
-/* Reading, and writing what the user and the model say. */
+/* Reading, and writing words of the user and the model. */
 static const ms__format_tables ms__steps = {
     'i', ms__steps_forms, MS__STEPS_FORMS, ms__steps_outer, ms__steps_block,
     ms__steps_unit, ms__steps_element, MS__LISTS_ALL, MS__PAIRS_IDS_AND_TOOLS,

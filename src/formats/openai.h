@@ -3,8 +3,8 @@
  * One chat message is one or more messages: the content is one, each tool call an ACTION
  * that is JOINED to what stood before it. An ACTION that comes first has the content of
  * the message, null or nothing. Arguments are the text of an object; other text
- * is kept as text. A call of type "custom" has its input as text. An answer of no call
- * is a user's text.
+ * is kept as text. A call of type "custom" has its input as text. A result of no call is
+ * a user's text. The rules of the format: OpenAI's API reference, Chat Completions.
  * ================================================================================== */
 
 static ms_result ms__chat_content_read(ms__fit *f)

@@ -10,7 +10,7 @@
  *
  * An item of any other type (hosted calls, compaction, types yet to come) is kept whole:
  * a multimodal_part of the assistant, whose content is the object. So is a tool_search
- * that the provider runs.
+ * that the provider runs. The rules of the format: OpenAI's API reference, Responses.
  * ================================================================================== */
 
 /* ---- Items that are kept whole. */
@@ -154,7 +154,7 @@ static const ms__placeholder ms__item_thoughts[] = { /* the summary is empty */
     MS__PLACE_AND_EXTRA,
 };
 
-/* A call with a name, and one whose type says what it calls. */
+/* A call with a name, and one whose type names what it calls. */
 #define MS__NAMED_CALL(name, as)                                          \
     MS__PLACEHOLDER('t', 0, "type", word, 0, 0),                          \
     MS__PLACEHOLDER('i', 0, "call_id", call_id, MS_F_CALL_ID, MS__NEEDED), \

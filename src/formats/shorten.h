@@ -9,7 +9,7 @@
  *     [      head      ][           left out                   ][      tail      ]
  *     [      head      ] \n\n... [Message truncated - ...] ...\n\n [    tail      ]
  *
- * Format and figures are those of the origin: 200 characters at each end, from 401 on;
+ * Format and figures are its origin's: 200 characters at each end, from 401 on;
  * characters are code points. Three things differ unless as_origin is set. The origin
  * lets a text of 401 to 486 characters grow. It shortens a shortened text again, and the
  * key in it is lost. It separates a letter from its combining mark. Here a text is

@@ -897,6 +897,9 @@ controls()
     control thinking_of_an_edited_answer gcc test_request \
         thinking_stays_out_when_its_answer_was_edited 100 \
         ms__thought_holds '(s->has_of ? s->of == s->sum : !s->edited)' 'true'
+    control blocks_of_the_provider_not_of_a_memory gcc test_answer \
+        agent_reads_blocks_of_its_provider_when_a_memory_is_the_source 100 \
+        ms__history_open ' | MS_BIT(MS_T_MULTIMODAL_PART)' ''
     control thinking_without_text_not_begun gcc test_answer \
         streamed_answer_stays_one_turn_whoever_writes_beside_it 100 \
         ms__answer_part_filled '+ bufs[MS__ANSWER_MEMBERS].len : 0' ': 0'

@@ -990,6 +990,45 @@ TEST(agent_reads_its_answers_without_the_conversation)
     assert_int_equal(report.thinking_missing, 0);
 }
 
+/* Blocks that only the provider reads are an agent's own: the hash of the answer has them, and
+ * without them its thinking would be left out. */
+TEST(agent_reads_blocks_of_its_provider_when_a_memory_is_the_source)
+{
+    static const struct {
+        const char *provider, *body, *block, *thinking;
+    } rows[] = {
+        {"anthropic",
+         "{\"type\":\"message\",\"model\":\"m\",\"stop_reason\":\"tool_use\",\"content\":[{\"type\":"
+         "\"thinking\",\"thinking\":\"hm\",\"signature\":\"s\"},{\"type\":\"server_tool_use\","
+         "\"id\":\"s\",\"name\":\"web_search\",\"input\":{\"q\":1}},{\"type\":\"tool_use\",\"id\":"
+         "\"c\",\"name\":\"f\",\"input\":{}}]}",
+         "{\"type\":\"server_tool_use\",\"id\":\"s\"", "\"thinking\":\"hm\""},
+        {"openai-responses",
+         "{\"object\":\"response\",\"model\":\"m\",\"status\":\"completed\",\"output\":[{\"type\":"
+         "\"reasoning\",\"id\":\"rs\",\"summary\":[],\"encrypted_content\":\"E\"},{\"type\":"
+         "\"web_search_call\",\"id\":\"ws\",\"status\":\"completed\"},{\"type\":\"function_call\","
+         "\"id\":\"fc\",\"call_id\":\"c\",\"name\":\"f\",\"arguments\":\"{}\"}]}",
+         "{\"type\":\"web_search_call\",\"id\":\"ws\"", "\"encrypted_content\":\"E\""},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        ms_project_report report;
+        ms_memory memory;
+        ask_anew();
+        ms_memory_init(&memory, store, CHAT, MS_STR("me"));
+        ms_request_desc desc = {.profile = ms_profile_find(ms_str_of(rows[i].provider)),
+                                .memory = &memory};
+        desc.opts.model = MS_STR("m");
+        desc.opts.thinking = MS_THINKING_ON;
+        assert_int_equal(ms_answer(&desc, ms_str_of(rows[i].body), NULL, NULL), MS_OK);
+        ms_str body = body_of(&desc, &report);
+        if (!has_text(body, rows[i].block) || !has_text(body, rows[i].thinking) ||
+            report.thinking_missing + report.thinking_left_out != 0)
+            fail_msg("%s, missing %u, left out %u: %.*s", rows[i].provider,
+                     (unsigned)report.thinking_missing, (unsigned)report.thinking_left_out,
+                     (int)body.len, body.ptr);
+    }
+}
+
 TEST(answer_is_refused_when_no_text_of_an_agent_has_its_type)
 {
     static const ms_type types[] = {MS_T_USER_MESSAGE, MS_T_ACTION, MS_T_TEXT, MS_T_TASK,
