@@ -722,7 +722,8 @@ static ms_result ms__super_mend(ms__log *log, ms_error *err)
     ms__super_lineage_put(&log->id, h);
     if (lost) {
         uint64_t most = log->append.lost_end; /* no LOST record notes it yet */
-        ms__checkpoint c = {1, log->end, log->sum.last_seq, 0};
+        /* even, in the first place: the next one goes to the other */
+        ms__checkpoint c = {2, log->end, log->sum.last_seq, 0};
         if (c.end < most) c.end = most;
         ms__put64(h + MS__AT_MARK, MS__FIRST_RECORD);
         ms__checkpoint_encode(&c, h + MS__AT_CHECKPOINTS);

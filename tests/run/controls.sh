@@ -647,6 +647,9 @@ controls()
     control page_of_another_log_taken gcc test_log_recover \
         a_log_is_whole_when_its_first_page_is_that_of_another 100 ms__super_choose \
         'if (!foreign) return MS_OK;' 'return MS_OK;'
+    control only_checkpoint_overwritten gcc test_log_recover \
+        the_checkpoint_of_a_mended_first_page_stays* 100 \
+        'ms__checkpoint c = {2, ' 'ms__checkpoint c = {1, '
     control superblock_not_mended gcc test_log_recover \
         a_log_is_whole_when_a_byte_of_its_fixed_part_is_flipped 100 ms__log_attach_file \
         'log->file.super_mend)' 'false)'
