@@ -18,7 +18,7 @@
 #define FILE_VERSION         3u
 #define FILE_SUPERBLOCK      8192u       /* two pages: the fixed part stands in both */
 #define FILE_SUPERBLOCK_COPY 4096u
-#define FILE_FIXED           56u         /* bytes of the fixed part */
+#define FILE_FIXED           76u         /* bytes of the fixed part */
 #define FILE_AT_WATERMARK    1024u
 #define FILE_AT_WRITER       1152u
 #define FILE_AT_UNCONFIRMED  1232u
