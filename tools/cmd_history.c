@@ -68,24 +68,37 @@ static void print_report(const ms_project_report *r)
     }
 }
 
+/* How a request writes system text beside its messages; the first row: any other. */
+static const struct {
+    ms_wire wire;
+    const char *system, *end, *messages;
+} bodies[] = {
+    {MS_WIRE_ANTHROPIC, "\"system\":", ",", "\"messages\":"},
+    {MS_WIRE_GEMINI, "\"systemInstruction\":{\"parts\":[{\"text\":", "}]},",
+     "\"contents\":"},
+    {MS_WIRE_RESPONSES, "\"instructions\":", ",", "\"input\":"},
+    {MS_WIRE_BEDROCK, "\"system\":[{\"text\":", "}],", "\"messages\":"},
+    {MS_WIRE_INTERACTIONS, "\"system_instruction\":", ",", "\"input\":"},
+};
+
 /* Prints a list of messages. Where the request has a member for system text, prints
  * both as its body. */
 static void emit_projection(output *out, const ms_profile *provider,
                             const ms_project_report *report, ms_str list)
 {
-    bool gemini = provider->wire == MS_WIRE_GEMINI;
     ms_json_writer w;
     if (provider->system == MS_SYSTEM_SEPARATE) {
+        size_t i = COUNT_OF(bodies);
+        while (--i > 0 && bodies[i].wire != provider->wire) continue;
         emit_text(out, "{");
         if (report->system.ptr != NULL) {
-            emit_text(out, gemini ? "\"systemInstruction\":{\"parts\":[{\"text\":"
-                                  : "\"system\":");
+            emit_text(out, bodies[i].system);
             ms_json_init(&w, emit, out, false);
             ms_json_put_string(&w, report->system);
             (void)ms_json_finish(&w);
-            emit_text(out, gemini ? "}]}," : ",");
+            emit_text(out, bodies[i].end);
         }
-        emit_text(out, gemini ? "\"contents\":" : "\"messages\":");
+        emit_text(out, bodies[i].messages);
     }
     emit(out, list.ptr, list.len);
     emit_text(out, provider->system == MS_SYSTEM_SEPARATE ? "}\n" : "\n");
@@ -340,10 +353,10 @@ const command history_command = {
     "usage: msgstore history [OPTION...] STORE [SESSION] [--format PROVIDER]\n"
     "       msgstore history [OPTION...] STORE [SESSION] --agent A\n"
     "With a PROVIDER it prints a location as the messages of a request that it does not\n"
-    "refuse, on one line: a list; for anthropic and gemini an object that has them and\n"
-    "the system text. Of a transcript it is what its agent has in its context,\n"
-    "the newest summary and what it leaves. With an agent it shows what that agent\n"
-    "reads before its next step: the conversation, its own trace, its team's, the\n"
-    "broadcasts.\n",
+    "refuse, on one line: a list; for anthropic, gemini, gemini-interactions, bedrock\n"
+    "and openai-responses an object that has them and the system text. Of a\n"
+    "transcript it is what its agent has in its context, the newest summary and what\n"
+    "it leaves. With an agent it shows what that agent reads before its next step:\n"
+    "the conversation, its own trace, its team's, the broadcasts.\n",
     false,
 };

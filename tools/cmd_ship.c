@@ -748,8 +748,8 @@ static ms_result facts_that_differ(fact *items, ms_arena *arena, bool *any, ms_s
 static ms_result facts_there(shipment *s, const ms_msg *facts, uint64_t *retired,
                              ms_error *err)
 {
-    ms_str *texts, location, all = {0};
-    size_t n;
+    ms_str *texts = NULL, location, all = {0};
+    size_t n = 0;
     ms_arena arena = {0};
     ms_record record = {0};
     bool any = false;

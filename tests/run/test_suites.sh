@@ -167,6 +167,23 @@ options_fit()
     done
 }
 
+# setup_runs TARGET [VARIABLE=VALUE]: prints what tools/setup.sh asks apt-get for where stb_ds.h
+# does not compile.
+setup_runs()
+{
+    local folder=$PWD/$out/setup target=$1
+    shift
+    mkdir -p "$folder"
+    echo '#error' >"$folder/stb_ds.h"
+    # shellcheck disable=SC2016
+    printf '#!/bin/sh\nwhile [ "$1" != "${1#-}" ]; do shift; done\nexec "$@"\n' >"$folder/sudo"
+    printf '#!/bin/sh\necho "$@" >>%s/asked\nexit 1\n' "$folder" >"$folder/apt-get"
+    chmod +x "$folder/sudo" "$folder/apt-get"
+    : >"$folder/asked"
+    env PATH="$folder:$PATH" STB_INC="$folder" "$@" sh tools/setup.sh "$target" >/dev/null 2>&1
+    cat "$folder/asked"
+}
+
 # shellcheck disable=SC2086
 cat $tables >"$out/tables.md"
 # dry_runs: prints what `make -n` runs although it is to print the lines alone.
@@ -187,6 +204,10 @@ result reach_fit "$(reach_fit tests/run/reach.txt)"
 result written_fit "$(written_fit tests/SECTIONS.md)"
 result options_fit "$(options_fit $makefiles)"
 promises_fit $promises >"$out/problems"
+result check_installs_nothing "$(setup_runs check)"
+result setup_0_installs_nothing "$(setup_runs test SETUP=0; setup_runs demo SETUP=0)"
+[[ $(setup_runs demo SETUP=1) == *install*libstb-dev* ]] && found= || found='it is not asked'
+result setup_installs_when_asked "$found"
 result dry_runs_run_nothing "$(dry_runs)"
 result promises_fit "$(<"$out/problems")"
 points_fit $promises >"$out/problems"

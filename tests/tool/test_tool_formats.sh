@@ -180,6 +180,7 @@ counts=$(sed -n '/^typedef struct ms_project_report/,/^}/p' msgstore.h | grep -c
 session <<'END'
 == request_has_what_is_asked_for
 history $demo shop-osaka --format anthropic --agent orchestrator --system 'You are.' => ^\{"system":"You are\."
+$ for p in openai chat-strict anthropic gemini pydantic-ai ollama deepseek openai-responses bedrock gemini-interactions cohere; do "$tool" history $demo shop-osaka --format $p --agent orchestrator --system 'You are.' >$tmp/body; grep -c 'You are\.' $tmp/body; "$tool" check --as $p $tmp/body || echo "$p refuses it"; done | sort -u | tr '\n' ' ' => ^1 $
 history $demo x --format openai -> 4 no messages of session x
 history $demo shop-osaka --format openai >$tmp/request
 history $demo --location shop-osaka --format openai => "tool_calls":\[\{"id" == $tmp/request
@@ -197,7 +198,7 @@ $ provider=ollama good $demo =0>
 history - --format ollama <<<$chat => ^\[\{"role":"user","content":"a"\},
 history $demo --agent data_worker --timeline --format ollama -> 2 no messages in the format of ollama
 view $demo --format ollama -> 2 table or a message format, not ollama
-history -h => ^refuse, on one line: a list; for anthropic and gemini an object
+history -h => ^refuse, on one line: a list; for anthropic, gemini, gemini-interactions, bedrock$
 # With an option of lists they stay lines, one a message.
 history $demo --agent data_worker --timeline --format anthropic =14>
 
