@@ -1711,7 +1711,8 @@ typedef struct ms_answered {
  * the object; MS_E_ARGUMENT: desc has no store or memory. In each case nothing was
  * stored, and out has no messages and no calls. If the usage note fails, the messages
  * stay, and out->messages is not 0: repeat ms_note_usage, not the call. A process that
- * dies between the two leaves an answer without usage. */
+ * dies between the two leaves an answer without usage. A response that is given twice is
+ * stored twice. */
 MS_API ms_result ms_answer(const ms_request_desc *desc, ms_str body, ms_answered *out,
                            ms_error *err);
 
