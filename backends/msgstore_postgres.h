@@ -1281,19 +1281,19 @@ static ms_result ms__pg_connect(ms__pg_line *line, const char *url,
     line->lost = false;
     line->conn = PQconnectStartParams(names, values, 1);
     if (!line->conn) return ms__pg_no_memory(err);
+    PQsetNoticeReceiver(line->conn, ms__pg_hush, NULL); /* also while it connects */
     if (left > 6000) line->deadline = ms__pg_now() + 3000;
     ms_result code = ms__pg_connect_poll(line, err);
     bool late = code != MS_OK && ms__pg_now() >= line->deadline && left > 6000;
     line->deadline = deadline;
     if (late) {
-        PQfinish(line->conn);
-        line->conn = PQconnectdbParams(names, values, 1);
-        if (!line->conn) return ms__pg_no_memory(err);
+        (void)PQsetErrorVerbosity(line->conn, PQERRORS_VERBOSE);
+        PQreset(line->conn); /* keeps the receiver; another connection would have none */
+        (void)PQsetErrorVerbosity(line->conn, PQERRORS_DEFAULT);
         line->lost = line->again = false;
         code = PQstatus(line->conn) == CONNECTION_OK ? MS_OK : ms__pg_cannot(line, err);
     }
     if (code != MS_OK) return code;
-    PQsetNoticeReceiver(line->conn, ms__pg_hush, NULL);
     if (PQsetnonblocking(line->conn, 1) != 0)
         return ms__pg_lost(line, "cannot connect", err);
     snprintf(set, sizeof set, "set statement_timeout = %lu",

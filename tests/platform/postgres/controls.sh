@@ -116,6 +116,12 @@ control missing_password_is_not_repeated 'opening_fails_at_once*' $store \
                   !PQconnectionNeedsPassword(line->conn)' ''
 control refused_option_is_not_repeated 'opening_fails_at_once*' $store \
     ' !strstr(text, ":  42") &&' ''
+control warnings_of_a_login_are_dropped 'warnings_of_a_login*' $store \
+    'PQsetNoticeReceiver(line->conn, ms__pg_hush, NULL); /* also while it connects */' \
+    '(void)ms__pg_hush;'
+control warnings_after_a_silent_host_are_dropped 'warnings_of_a_login*' $store \
+    'PQreset(line->conn);' \
+    'PQfinish(line->conn), line->conn = PQconnectdbParams(names, values, 1);'
 control last_refusal_is_kept 'a_client_waits*' $store \
     'before = *err;' 'before = *err, before.message[0] = 0;'
 control version_is_checked 'opening_fails_at_once*' $store \
