@@ -261,7 +261,8 @@ class Servers:
 STOPS = ['the server has another message with this number: the log was restored from an '
          'older copy, or is a copy that was written to; nothing of it is shipped',
          'the server has other changes after it: the log was restored from an older '
-         'copy, or is one of two copies that were written to; nothing more of it is shipped',
+         'copy, or is one of two copies that were written to; nothing more of it is '
+         'shipped',
          'it was shipped, and the log ends before it: this is an older copy of the log',
          'the source has shipped another message with this number',
          'the source has shipped another message with this key']
@@ -276,7 +277,7 @@ CHANGED = ['the message is hidden on the server', 'the message was not shipped',
 class Report:
     """What a run of `ship` said of its log: one line of stdout, and a line of stderr for
     each record that it left out, for what stopped the log, or for the server's error that
-    ended the run. killed: it ended by a signal, before it could report."""
+    ended the run. signalled: a signal ended it, perhaps before it could report."""
 
     LINE = re.compile(
         r'(?P<path>.+): (?P<messages>[0-9]+) messages?, (?P<changes>[0-9]+) changes? '
@@ -284,7 +285,7 @@ class Report:
         r'(, (?P<waiting>[1-9][0-9]*) records? not durable yet: left for later)?'
         r'(?P<stopped>, stopped)?\n')
 
-    def __init__(self, host, code, text, err, follower=False):
+    def __init__(self, host, code, text, err, follower=False, signalled=False):
         self.host, self.code, self.text, self.err = host, code, text, err
         self.messages, self.changes = {}, {}    # left out: seq, and why
         self.stops, self.errors = [], []
@@ -292,15 +293,13 @@ class Report:
             self.read_line(line)
         line = self.LINE.fullmatch(text)
         named = len(re.findall(' is left out: ', err))
-        self.killed = code < 0 and text == ''
         self.stopped = line is not None and line['stopped'] is not None
         self.idle = line is not None and not self.errors and (
             line['messages'] == line['changes'] == '0' and
             line['left_out'] is None and line['waiting'] is None)
         self.must(len(self.errors) <= 1 and len(self.stops) <= 1, 'it says more than why')
-        if self.killed:
-            self.must(follower, 'it was killed')
-            return
+        if signalled and text == '' and (code < 0 or (code == 0 and err == '')):
+            return # before it could report, or before it had begun
         if line is None: # the server was not reached
             self.must(text == '' and len(self.errors) == 1 and err.count('\n') == 1,
                       'it makes other than one report')
@@ -320,12 +319,16 @@ class Report:
                 self.host.name, what, self.code, self.text, self.err[-1500:]))
 
     def read_line(self, line):
-        """Each line is of one form, and names the message."""
-        of_log = 'msgstore: %s: ' % self.host.log
-        found = re.fullmatch('(a change of )?message ([0-9]+) is left out: (.*)',
-                             line[len(of_log):]) if line.startswith(of_log) else None
-        stop = re.fullmatch('message ([0-9]+): (.*)',
-                            line[len(of_log):]) if line.startswith(of_log) else None
+        """Each line is of one form. Those about a record name the message."""
+        log = 'msgstore: %s: ' % re.escape(self.host.log)
+        found = re.fullmatch(log + '(a change of )?message ([0-9]+) is left out: (.*)',
+                             line)
+        stop = re.fullmatch(log + 'message ([0-9]+): (.*)', line)
+        error = re.fullmatch('msgstore: ((message [0-9]+|shipping (a change|facts)|'
+                             '(reading|noting) the position): .+|cannot connect.*|'
+                             'the server .*)', line)
+        self.must(sum(map(bool, (found, stop, error))) == 1,
+                  'a line of other than one known form: %s' % line)
         if found:
             self.must(found[3] in KEYS + CHANGED, 'it leaves out for another reason')
             (self.changes if found[1] else self.messages)[int(found[2])] = found[3]
@@ -333,8 +336,6 @@ class Report:
             self.must(stop[2] in STOPS, 'it stops for another reason')
             self.stops.append((int(stop[1]), stop[2]))
         else:
-            self.must(line.startswith('msgstore: ') and not line.startswith(of_log),
-                      'a line of no known form: %s' % line)
             self.errors.append(line)
 
 
@@ -432,6 +433,7 @@ class Host:
     def end_follower(self, hard):
         if self.follower is None:
             return
+        runs = self.follower.poll() is None
         self.follower.kill() if hard else self.follower.terminate()
         code = self.follower.wait()
         self.follower = None
@@ -440,7 +442,7 @@ class Host:
             each.seek(0)
             said.append(each.read().decode(errors='replace'))
             each.close()
-        self.hear(code, *said, follower=True)
+        self.hear(code, *said, follower=True, signalled=runs)
 
     def hear(self, *said, **more):
         report = Report(self, *said, **more)
@@ -679,12 +681,12 @@ class Proof:
         rows = Rows(self)
         verdicts = {}
         for host, report in last.items():
-            named = {**host.changes, **host.messages}
-            alien = [seq for seq, why in named.items() if not host.may_conflict and
-                     not (self.keys and why in KEYS)]
+            named = [*host.messages.items(), *host.changes.items()]
+            alien = [each for each in named if not host.may_conflict and
+                     not (self.keys and each[1] in KEYS)]
             if alien or (report.stopped and not host.may_conflict):
                 raise Difference('%s: a conflict without a reason: %s %s' %
-                                 (host.name, [(n, named[n]) for n in alien], report.err))
+                                 (host.name, alien, report.err))
             if not report.stopped:
                 self.compare(host, rows)
             verdicts[host.name] = ('stopped' if report.stopped else
@@ -715,8 +717,12 @@ class Proof:
         raw = host.view('--raw')
         stored = {m['seq'] for m in raw if m['kind'] == 'message'}
         there = rows.of_source(host.lineage())
-        for seq in sorted(stored - set(there) - set(host.messages)):
-            differs(seq, 'is not on the server', log.get(seq))
+        keyed = {m['seq'] for m in raw if m['kind'] == 'message' and 'key' in m}
+        for seq in sorted(stored - set(there)):
+            if seq not in host.messages:
+                differs(seq, 'is not on the server', log.get(seq))
+            if seq not in keyed:
+                differs(seq, 'is left out, and has no key', log.get(seq))
         for seq in sorted(stored & set(there) - set(host.changes)):
             here, shown = log.get(seq), rows.shown.get(there[seq])
             if here is None and shown is not None:
