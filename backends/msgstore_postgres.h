@@ -1769,7 +1769,7 @@ typedef struct ms__pg_reader {
 /* Waits until the replica has replayed a mark, for at most `wait` ms. The mark is the one
  * that was asked for last, or, if the reader needs a newer one, one that is asked for. */
 static enum ms__pg_why ms__pg_await_mark(ms__pg *s, size_t server, ms__pg_line *line,
-                                     const ms__pg_reader *reader, int64_t wait)
+                                         const ms__pg_reader *reader, int64_t wait)
 {
     ms__pg_replica *rep = &s->servers[server].replica;
     ms__pg_state_now now;
@@ -1864,13 +1864,14 @@ static void ms__pg_reader_end(ms__pg *s, ms__pg_replica *rep, const ms__pg_reade
     ms__pg_lock_give(&s->lock);
 }
 
-/* Returns whether a reader may go on on a line: the line leads to the replica that
- * `reached` is about, and did when the reader began; or the reader tries, and compares it
- * next. A line may lead to another replica: a second host, or one whose server was
- * started again. Then `reached` is dropped, since it is not about that one, and what the
- * former one has answered counts. The reader that tries makes it the handle's replica. */
-static bool ms__pg_may_go_on(ms__pg *s, ms__pg_replica *rep, const ms__pg_line *line,
-                               ms__pg_reader *reader)
+/* Returns whether a reader may use a line: the line leads to the replica that `reached`
+ * is about, and did when the reader began; or the reader tries, and compares the line's
+ * replica next. A line may lead to another replica: a second host, or one whose server
+ * was started again. Then `reached` is dropped, since it is not about that one, and what
+ * the former one has answered counts. The reader that tries makes it the handle's
+ * replica. */
+static bool ms__pg_may_use_line(ms__pg *s, ms__pg_replica *rep, const ms__pg_line *line,
+                                ms__pg_reader *reader)
 {
     ms__pg_lock_take(&s->lock);
     bool same = rep->instance == line->instance;
@@ -1905,7 +1906,7 @@ static enum ms__pg_why ms__pg_ask_line(ms__pg *s, size_t server, ms__pg_line *li
                                        PGresult **out, enum ms__pg_why *tried)
 {
     ms__pg_replica *rep = &s->servers[server].replica;
-    if (!ms__pg_may_go_on(s, rep, line, reader)) return MS__PG_BEHIND;
+    if (!ms__pg_may_use_line(s, rep, line, reader)) return MS__PG_BEHIND;
     if (reader->trying) {
         int64_t wait = reader->usable ? 0 : rep->pause;
         *tried = ms__pg_await_mark(s, server, line, reader, wait);
@@ -2772,7 +2773,7 @@ static ms_result ms__pg_newest_of_all(ms__pg *s, uint64_t *newest, ms_error *err
 
 /* Checks the caller's numbers: they must rise, and be larger than all in the store. */
 static ms_result ms__pg_kept_check(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked *l,
-                             ms_error *err)
+                                   ms_error *err)
 {
     ms__pg_stmt q;
     PGresult *r;
@@ -3578,7 +3579,7 @@ MS_API ms_result ms_pg_ship_facts(ms_store *store, ms_str source, ms_str locatio
 /* Sets *replaces to the place of the version of a message that views show, or to 0: it is
  * hidden. The message has row 0. *same: the version is `now`. */
 static ms_result ms__pg_ship_replaced(ms__pg *s, const ms_msg *now, const PGresult *row,
-                                  uint64_t *replaces, bool *same, ms_error *err)
+                                      uint64_t *replaces, bool *same, ms_error *err)
 {
     PGresult *r;
     ms__pg_stmt q;
