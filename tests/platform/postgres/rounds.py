@@ -616,7 +616,8 @@ class Proof:
             time.sleep(0.3 + rng.random())
             self.proxy.hush(False)
         elif what == 'two shippers':
-            return any([self.ship_beside(host) for _ in range(2)])
+            if not any([self.ship_beside(host) for _ in range(2)]):
+                raise Difference('%s: no second shipper ran beside the first' % host.name)
         elif what != 'keys of two hosts':
             return False
         return True
