@@ -214,7 +214,7 @@ control changes_at_the_position_are_marked 'fleet changes_of_a_copy_stop_the_shi
 ' ''
 control rows_come_after_the_position 'a_position_moves*' $store \
     'if (here) return MS_OK;' 'if (r) return MS_OK;'
-control rounds_find_content_that_is_not_compared 'rounds log restored; copy of a log' $store \
+control rounds_find_content_that_is_not_compared 'rounds keys of two hosts' $store \
     '    bool changed = (row->m->flags & (MS_FLAG_AMENDED' \
     '    if (row) return MS_OK;
     bool changed = (row->m->flags & (MS_FLAG_AMENDED'
