@@ -480,11 +480,15 @@ MS_API unsigned ms_pg_bucket(ms_str location)
  * it. A view as of place p has the versions with place < p and (until is null or
  * until >= p). So a cursor reads the store as of its opening in any number of statements,
  * over any number of connections. `body` is the record as ms_encode writes it; the
- * other columns repeat what queries need. `key` is the caller's idempotency key after a
- * 'k', a key made for the append after a 't', or the source and number of a shipped
- * record after an 's'. `source` is the source of a shipped record, also of one that has a
- * key of its own: changes of the source reach no other rows. msgstore_source has the
- * position of each source.
+ * other columns repeat what queries need. `key` begins with a letter for what follows:
+ *      k  the caller's idempotency key
+ *      t  a key made for the append (ms__pg_tickets)
+ *      s  the source of a shipped record, and its number there (ms__pg_ship_keys)
+ *      x  the same, of a message whose own key a later one has taken (ms_pg_ship_free)
+ * `upto` is the last number that a HIDE hides; of a shipped message with a 'k' or an
+ * 'x', its number in the source. `source` is the source of a shipped record, also of one
+ * that has a key of its own: changes of the source reach no other rows. msgstore_source
+ * has the position of each source.
  *
  * msgstore_bucket has a row for each of 1,024 buckets, the counter. An append updates it,
  * which orders the appends of a bucket in the order of their commits. A tick is
@@ -727,15 +731,15 @@ static const char ms__pg_append_many[] =
 static const char ms__pg_append_spread[] = MS__PG_MANY("", "u.bucket");
 
 /* Selects the rows that have the keys. */
-#define MS__PG_KNOWN(r_bucket, a_bucket)                                                \
+#define MS__PG_OF_KEYS(r_bucket, a_bucket)                                              \
     "select k.i, r.seq, r.place, r.kind, r.body, r.source, (select a.body from"         \
     " msgstore_record a where a.bucket = " a_bucket " and a.seq = r.seq and a.kind = 3" \
     " order by a.place desc limit 1) from unnest($1::int[], $2::bigint[],"              \
     " $3::text[], $4::bytea[]) as k (bucket, i, location, key) join msgstore_record r"  \
     " on r.bucket = " r_bucket " and r.location = k.location and r.key = k.key"
 
-static const char ms__pg_known_keys[] = MS__PG_KNOWN("$5::int", "$5::int");
-static const char ms__pg_known_spread[] = MS__PG_KNOWN("k.bucket", "r.bucket");
+static const char ms__pg_rows_of_keys[] = MS__PG_OF_KEYS("$5::int", "$5::int");
+static const char ms__pg_rows_of_keys_spread[] = MS__PG_OF_KEYS("k.bucket", "r.bucket");
 
 /* Selects the first version of a message, and the last AMEND. The later one is shown,
  * if it has not ended. */
@@ -1061,15 +1065,15 @@ static ms_result ms__pg_result(ms__pg_line *line, PGresult **out, ms_error *err)
     return MS_OK;
 }
 
-typedef struct ms__pg_state {
+typedef struct ms__pg_sqlstate {
     const char *state;        /* SQLSTATE, or the beginning of it */
     ms_result code;
     bool again;
     const char *what;         /* NULL: "the server refused" */
-} ms__pg_state;
+} ms__pg_sqlstate;
 
 /* The result for an error of the server; the first row that fits. */
-static const ms__pg_state ms__pg_states[] = {
+static const ms__pg_sqlstate ms__pg_sqlstates[] = {
     {"08P01", MS_E_IO, false, NULL}, /* the two sides do not understand each other */
     {"08", MS_E_UNREACHABLE, true, NULL},    /* connection trouble */
     {"25006", MS_E_UNREACHABLE, true, NULL}, /* a standby, that may be promoted */
@@ -1106,8 +1110,8 @@ static ms_result ms__pg_refused(ms__pg_line *line, const PGresult *r, ms_error *
     const char *text = PQresultErrorField(r, PG_DIAG_MESSAGE_PRIMARY);
     if (!state || PQstatus(line->conn) == CONNECTION_BAD)
         return ms__pg_lost(line, ms__pg_was_lost, err);
-    for (size_t i = 0; i < sizeof ms__pg_states / sizeof ms__pg_states[0]; i++) {
-        const ms__pg_state *s = &ms__pg_states[i];
+    for (size_t i = 0; i < sizeof ms__pg_sqlstates / sizeof ms__pg_sqlstates[0]; i++) {
+        const ms__pg_sqlstate *s = &ms__pg_sqlstates[i];
         if (strncmp(state, s->state, strlen(s->state)) != 0) continue;
         line->again = s->again;
         line->locked = s->what != NULL && s->code == MS_E_BUSY;
@@ -1215,7 +1219,7 @@ static void ms__pg_hush(void *ctx, const PGresult *r)
 /* Returns the error of a failed connection. Waiting does not help if a password is
  * missing, if the server refuses the user or an option, or has no such database. libpq
  * has the SQLSTATE only in its text: "FATAL:  28P01: ...". */
-static ms_result ms__pg_cannot(ms__pg_line *line, ms_error *err)
+static ms_result ms__pg_connect_failed(ms__pg_line *line, ms_error *err)
 {
     const char *text = PQerrorMessage(line->conn);
     bool absent = strstr(text, ":  3D000: ") != NULL;
@@ -1237,7 +1241,7 @@ static ms_result ms__pg_connect_poll(ms__pg_line *line, ms_error *err)
         want = PQconnectPoll(line->conn);
     }
     (void)PQsetErrorVerbosity(line->conn, PQERRORS_DEFAULT);
-    return want == PGRES_POLLING_OK ? MS_OK : ms__pg_cannot(line, err);
+    return want == PGRES_POLLING_OK ? MS_OK : ms__pg_connect_failed(line, err);
 }
 
 /* Planning the newest 20 of a location for its values takes two to three times as long as
@@ -1281,19 +1285,20 @@ static ms_result ms__pg_connect(ms__pg_line *line, const char *url,
     line->lost = false;
     line->conn = PQconnectStartParams(names, values, 1);
     if (!line->conn) return ms__pg_no_memory(err);
+    PQsetNoticeReceiver(line->conn, ms__pg_hush, NULL); /* also while it connects */
     if (left > 6000) line->deadline = ms__pg_now() + 3000;
     ms_result code = ms__pg_connect_poll(line, err);
     bool late = code != MS_OK && ms__pg_now() >= line->deadline && left > 6000;
     line->deadline = deadline;
     if (late) {
-        PQfinish(line->conn);
-        line->conn = PQconnectdbParams(names, values, 1);
-        if (!line->conn) return ms__pg_no_memory(err);
+        (void)PQsetErrorVerbosity(line->conn, PQERRORS_VERBOSE);
+        PQreset(line->conn); /* keeps the receiver; another connection would have none */
+        (void)PQsetErrorVerbosity(line->conn, PQERRORS_DEFAULT);
         line->lost = line->again = false;
-        code = PQstatus(line->conn) == CONNECTION_OK ? MS_OK : ms__pg_cannot(line, err);
+        bool done = PQstatus(line->conn) == CONNECTION_OK;
+        code = done ? MS_OK : ms__pg_connect_failed(line, err);
     }
     if (code != MS_OK) return code;
-    PQsetNoticeReceiver(line->conn, ms__pg_hush, NULL);
     if (PQsetnonblocking(line->conn, 1) != 0)
         return ms__pg_lost(line, "cannot connect", err);
     snprintf(set, sizeof set, "set statement_timeout = %lu",
@@ -1334,20 +1339,21 @@ typedef struct ms__pg_mark {
     int64_t timeline;
     uint64_t identity;        /* hash of cluster, database, table, user */
     int64_t at;               /* ms__pg_now before the primary was asked */
-    uint64_t known;           /* of ms__pg_replica, then */
+    uint64_t answers;         /* of ms__pg_replica, before the primary was asked */
 } ms__pg_mark;
 
 /* See [pg-replica]. */
 typedef struct ms__pg_replica {
-    bool given;
-    bool trying;              /* a thread asks primary and replica */
-    uint64_t known;           /* counts what the handle has learned elsewhere */
-    ms__pg_mark asked;        /* the replica may not have replayed it; of the one that */
-    ms__pg_mark reached;      /* tries. The replica has replayed this one */
-    int64_t instance;         /* which replica has */
+    bool has_url;             /* the store was opened with one */
+    bool trying;              /* a reader asks the primary for a mark, and awaits it */
+    uint64_t answers;         /* calls that the primary, or another replica, has
+                                 answered: this one may lack what they read or wrote */
+    ms__pg_mark asked;        /* by the reader that tries; not replayed yet */
+    ms__pg_mark reached;      /* the newest one that the replica has replayed */
+    int64_t instance;         /* of the replica that has */
     int64_t pause, away;      /* ms: of the last try that was behind, that failed */
     int64_t next;             /* no try before */
-    enum ms__pg_why why;      /* the last one that failed did */
+    enum ms__pg_why why;      /* the last reader that did not use it did not */
 } ms__pg_replica;
 
 typedef struct ms__pg_server {
@@ -1365,7 +1371,7 @@ typedef struct ms__pg {
     uint16_t owner[MS_PG_BUCKETS]; /* the server of a bucket */
     long process;
     ms__pg_lock lock;         /* of everything below */
-    ms__pg_cond given;        /* a line was returned */
+    ms__pg_cond returned;     /* a line was */
     bool routed;              /* a statement that writes is for one bucket */
     bool secured;             /* row-level security hides rows from the user */
     int64_t seen;             /* the largest tick known to this handle */
@@ -1475,7 +1481,7 @@ static void ms__pg_sweep(ms__pg *s, int64_t idle_ms)
         ms__pg_line_drop(line);
         ms__pg_lock_take(&s->lock);
         line->busy = false;
-        ms__pg_cond_wake(&s->given);
+        ms__pg_cond_wake(&s->returned);
         ms__pg_lock_give(&s->lock);
     }
 }
@@ -1502,7 +1508,7 @@ static ms_result ms__pg_take(ms__pg *s, size_t server, int64_t deadline,
     while ((line = ms__pg_idle(s, &s->servers[server])) == NULL) {
         int64_t left = deadline - ms__pg_now();
         if (left <= 0) break;
-        ms__pg_cond_wait(&s->given, &s->lock, left > 1000 ? 1000 : left);
+        ms__pg_cond_wait(&s->returned, &s->lock, left > 1000 ? 1000 : left);
     }
     if (line) line->busy = true;
     ms__pg_lock_give(&s->lock);
@@ -1543,7 +1549,7 @@ static void ms__pg_give(ms__pg *s, ms__pg_line *line)
     ms__pg_lock_take(&s->lock);
     line->busy = false;
     line->at = ms__pg_now();
-    ms__pg_cond_wake(&s->given);
+    ms__pg_cond_wake(&s->returned);
     ms__pg_lock_give(&s->lock);
 }
 
@@ -1559,12 +1565,13 @@ static void ms__pg_back_off(ms__pg *s, unsigned n)
     ms__pg_nap(ms + (int64_t)(mixed >> 40) % ms);
 }
 
-/* Notes that the handle has learned, or changed, what its replica may lack. */
-static void ms__pg_learn(ms__pg *s, size_t server)
+/* Counts a call that a primary has answered: its replica may lack what it read or
+ * wrote. */
+static void ms__pg_answered(ms__pg *s, size_t server)
 {
-    if (!s->servers[server].replica.given) return;
+    if (!s->servers[server].replica.has_url) return;
     ms__pg_lock_take(&s->lock);
-    s->servers[server].replica.known++;
+    s->servers[server].replica.answers++;
     ms__pg_lock_give(&s->lock);
 }
 
@@ -1589,7 +1596,7 @@ static ms_result ms__pg_call_by(ms__pg *s, size_t server, ms__pg_step step, void
         bool again = code != MS_OK && line && line->again;
         bool locked = line && line->locked;
         ms__pg_give(s, line);
-        ms__pg_learn(s, server);
+        ms__pg_answered(s, server);
         bool late = ms__pg_now() + (locked ? ms__pg_lock_ms(&s->desc) : 0) >= deadline;
         if (late && attempt && code == MS_E_UNREACHABLE) *err = before, err->code = code;
         if (!again || late) return code;
@@ -1635,17 +1642,23 @@ static ms_result ms__pg_ask(ms__pg *s, size_t server, const ms__pg_stmt *q,
 }
 
 /* ==== [pg-replica] reading from a standby ============================================
- * A reader may use the replica if that has replayed a mark: the position of the primary's
- * log at a moment. The mark must be asked for after all that the handle knew when the
- * reader began (`known` counts calls to the primary, when they end), and not longer than
- * replica_lag_ms before. So no clock but the handle's own is used, and nothing is asked
- * after an append. A replica only moves forward while its server runs: once it has
- * replayed the mark, readers need nothing but their own statement until the mark is old.
- * At half of its age it is renewed: one thread asks the primary, then the replica.
+ * A standby replays the log of its primary, later. A mark is a position in that log, and
+ * the moment at which the handle asked the primary for it. A reader uses the replica if
+ * the replica has replayed a mark that
+ *   - was asked for after all answers that the handle had when the reader began. Each may
+ *     be of a record that the replica lacks. `answers` counts them: the calls that the
+ *     primary has answered, and what another replica has;
+ *   - is not older than replica_lag_ms, by the handle's own clock.
+ * An append asks for no mark. It is an answer, so the next reader needs a newer mark.
  *
- * If the replica is not that far, the primary is read, which is something that the handle
- * knows; so the replica must get there, too, before it is read again. The thread that
- * tries waits for that, for longer each time it is in vain, and an eighth of the time.
+ * A replica only moves forward while its server runs. Once it has replayed a mark,
+ * readers send their statement alone. When the mark has half of the age that it may have,
+ * one reader tries for a newer one: it asks the primary, then the replica.
+ *
+ * If the replica has not replayed the mark, the reader asks the primary. That is an
+ * answer, too: the replica must replay it before it is read again. The reader that tries
+ * waits for the replica: twice as long after each wait in vain, and for an eighth of the
+ * time.
  *
  * With each answer the server says whether it is still a standby (in_hot_standby). A
  * promoted one may have what the primary never had: its answer is dropped. A position
@@ -1727,7 +1740,7 @@ static bool ms__pg_ask_mark(ms__pg *s, size_t server, int64_t deadline, ms__pg_m
     ms__pg_state_now now;
     memset(mark, 0, sizeof *mark);
     ms__pg_lock_take(&s->lock);
-    mark->known = s->servers[server].replica.known;
+    mark->answers = s->servers[server].replica.answers;
     ms__pg_lock_give(&s->lock);
     mark->at = ms__pg_now();
     if (deadline > mark->at + MS__PG_REPLICA_MS) deadline = mark->at + MS__PG_REPLICA_MS;
@@ -1744,18 +1757,19 @@ static bool ms__pg_ask_mark(ms__pg *s, size_t server, int64_t deadline, ms__pg_m
 
 /* A reader, and what it needs. */
 typedef struct ms__pg_reader {
-    uint64_t need;            /* of `known` */
+    uint64_t need;            /* answers that came before it began: the replica must
+                                 have replayed what they read or wrote */
     bool usable;              /* the replica has replayed what is needed */
-    bool trying;              /* this thread asks for more */
-    int64_t instance;         /* which replica has */
+    bool trying;              /* this reader asks for a newer mark */
+    int64_t instance;         /* of the replica that has */
     int64_t deadline;         /* for the replica */
     enum ms__pg_why why;      /* it may not be asked */
 } ms__pg_reader;
 
-/* Compares the replica with a mark, until it has replayed that, or `wait` ms are over.
- * The mark is the one that was asked for before, if it will do. */
-static enum ms__pg_why ms__pg_follow(ms__pg *s, size_t server, ms__pg_line *line,
-                                     const ms__pg_reader *reader, int64_t wait)
+/* Waits until the replica has replayed a mark, for at most `wait` ms. The mark is the one
+ * that was asked for last, or, if the reader needs a newer one, one that is asked for. */
+static enum ms__pg_why ms__pg_await_mark(ms__pg *s, size_t server, ms__pg_line *line,
+                                         const ms__pg_reader *reader, int64_t wait)
 {
     ms__pg_replica *rep = &s->servers[server].replica;
     ms__pg_state_now now;
@@ -1763,7 +1777,7 @@ static enum ms__pg_why ms__pg_follow(ms__pg *s, size_t server, ms__pg_line *line
     ms__pg_lock_take(&s->lock);
     ms__pg_mark mark = rep->asked;
     ms__pg_lock_give(&s->lock);
-    if (mark.lsn == 0 || mark.known < reader->need ||
+    if (mark.lsn == 0 || mark.answers < reader->need ||
         ms__pg_now() - mark.at > (int64_t)s->desc.replica_lag_ms) {
         if (!ms__pg_ask_mark(s, server, reader->deadline, &mark)) return MS__PG_AWAY;
         ms__pg_lock_take(&s->lock);
@@ -1789,24 +1803,27 @@ static enum ms__pg_why ms__pg_follow(ms__pg *s, size_t server, ms__pg_line *line
     return MS__PG_FITS;
 }
 
-static bool ms__pg_has(const ms__pg *s, const ms__pg_replica *rep, uint64_t need)
+/* Returns whether the replica has replayed a mark that was asked for after `need` answers
+ * and is not too old. The caller holds the lock. */
+static bool ms__pg_is_usable(const ms__pg *s, const ms__pg_replica *rep, uint64_t need)
 {
-    return rep->reached.lsn && rep->reached.known >= need &&
+    return rep->reached.lsn && rep->reached.answers >= need &&
            ms__pg_now() - rep->reached.at <= (int64_t)s->desc.replica_lag_ms;
 }
 
-/* Begins: may the replica be asked? Waits a little for another thread that tries. */
+/* Begins a reader. Returns whether it may ask the replica, now (`usable`) or once it has
+ * tried. Waits up to 50 ms for another reader that tries. */
 static bool ms__pg_reader_begin(ms__pg *s, ms__pg_replica *rep, ms__pg_reader *reader)
 {
     memset(reader, 0, sizeof *reader);
     reader->deadline = ms__pg_now() + s->desc.timeout_ms / 3;
     ms__pg_lock_take(&s->lock);
-    reader->need = rep->known;
+    reader->need = rep->answers;
     int64_t end = ms__pg_now() + 50;
-    while (!(reader->usable = ms__pg_has(s, rep, reader->need)) && rep->trying) {
+    while (!(reader->usable = ms__pg_is_usable(s, rep, reader->need)) && rep->trying) {
         int64_t left = end - ms__pg_now();
         if (left <= 0) break;
-        ms__pg_cond_wait(&s->given, &s->lock, left);
+        ms__pg_cond_wait(&s->returned, &s->lock, left);
     }
     int64_t now = ms__pg_now();
     bool due = !reader->usable ||
@@ -1819,7 +1836,8 @@ static bool ms__pg_reader_begin(ms__pg *s, ms__pg_replica *rep, ms__pg_reader *r
     return reader->usable || reader->trying;
 }
 
-/* Ends; sets when the next try may be. */
+/* Ends a reader, and sets when the next one may try. tried: how its try ended; why: how
+ * its reading did. */
 static void ms__pg_reader_end(ms__pg *s, ms__pg_replica *rep, const ms__pg_reader *reader,
                               enum ms__pg_why tried, enum ms__pg_why why)
 {
@@ -1834,7 +1852,7 @@ static void ms__pg_reader_end(ms__pg *s, ms__pg_replica *rep, const ms__pg_reade
             if (rep->pause > most) rep->pause = most;
             rep->next = now + 8 * rep->pause;
         }
-        ms__pg_cond_wake(&s->given);
+        ms__pg_cond_wake(&s->returned);
     }
     if (why == MS__PG_AWAY || why == MS__PG_FOREIGN) {
         if (now >= rep->next) rep->away = rep->away ? 2 * rep->away : 100;
@@ -1846,34 +1864,37 @@ static void ms__pg_reader_end(ms__pg *s, ms__pg_replica *rep, const ms__pg_reade
     ms__pg_lock_give(&s->lock);
 }
 
-/* Returns whether a line leads to the replica that was compared with the primary, before
- * the reader began. The thread that tries makes it that one; what was read from another
- * one must be in it. */
-static bool ms__pg_is_followed(ms__pg *s, ms__pg_replica *rep, const ms__pg_line *line,
-                               ms__pg_reader *reader)
+/* Returns whether a reader may use a line: the line leads to the replica that `reached`
+ * is about, and did when the reader began; or the reader tries, and compares the line's
+ * replica next. A line may lead to another replica: a second host, or one whose server
+ * was started again. Then `reached` is dropped, since it is not about that one, and what
+ * the former one has answered counts. The reader that tries makes it the handle's
+ * replica. */
+static bool ms__pg_may_use_line(ms__pg *s, ms__pg_replica *rep, const ms__pg_line *line,
+                                ms__pg_reader *reader)
 {
     ms__pg_lock_take(&s->lock);
     bool same = rep->instance == line->instance;
     if (!same) {
-        rep->known++;
+        rep->answers++;
         rep->reached.lsn = 0;
         if (reader->trying) rep->instance = line->instance;
     }
     if (!same || reader->instance != line->instance) {
-        reader->need = rep->known;
+        reader->need = rep->answers;
         reader->usable = false;
     }
     ms__pg_lock_give(&s->lock);
     return reader->usable || reader->trying;
 }
 
-/* Returns whether the server was a standby when it answered. The session says so itself,
- * but a pooler may keep that for itself. */
+/* Returns whether the server was a standby when it answered. It reports that with the
+ * answer (in_hot_standby); an older server, or one after a pooler, is asked. */
 static bool ms__pg_is_standby(ms__pg_line *line)
 {
     ms__pg_state_now now;
     const char *says = PQparameterStatus(line->conn, "in_hot_standby");
-    if (line->promoted) return false; /* a pooler says what was so before */
+    if (line->promoted) return false; /* a pooler reports what was so before */
     if (says && !line->no_prepare) return strcmp(says, "on") == 0;
     return ms__pg_state_ask(line, &now, NULL) == MS_OK && now.standby &&
            now.instance == line->instance;
@@ -1885,9 +1906,10 @@ static enum ms__pg_why ms__pg_ask_line(ms__pg *s, size_t server, ms__pg_line *li
                                        PGresult **out, enum ms__pg_why *tried)
 {
     ms__pg_replica *rep = &s->servers[server].replica;
-    if (!ms__pg_is_followed(s, rep, line, reader)) return MS__PG_BEHIND;
+    if (!ms__pg_may_use_line(s, rep, line, reader)) return MS__PG_BEHIND;
     if (reader->trying) {
-        *tried = ms__pg_follow(s, server, line, reader, reader->usable ? 0 : rep->pause);
+        int64_t wait = reader->usable ? 0 : rep->pause;
+        *tried = ms__pg_await_mark(s, server, line, reader, wait);
         if (*tried != MS__PG_FITS && !(*tried == MS__PG_BEHIND && reader->usable))
             return *tried;
     }
@@ -1917,7 +1939,7 @@ static enum ms__pg_why ms__pg_ask_replica(ms__pg *s, size_t server, const ms__pg
     if (line && line->used && line->lost) ms__pg_distrust(s, at);
     if (line && why == MS__PG_FITS) {
         ms__pg_lock_take(&s->lock);
-        if (line->instance != rep->instance) rep->known++;
+        if (line->instance != rep->instance) rep->answers++;
         ms__pg_lock_give(&s->lock);
     }
     ms__pg_give(s, line);
@@ -1930,7 +1952,7 @@ static enum ms__pg_why ms__pg_ask_replica(ms__pg *s, size_t server, const ms__pg
 static ms_result ms__pg_ask_any(ms__pg *s, size_t server, const ms__pg_stmt *q,
                                 PGresult **out, ms_error *err)
 {
-    if (!s->servers[server].replica.given) return ms__pg_ask(s, server, q, out, err);
+    if (!s->servers[server].replica.has_url) return ms__pg_ask(s, server, q, out, err);
     MS__PG_TRY(ms__pg_check(s, false, err));
     *out = NULL;
     int64_t deadline = ms__pg_now() + s->desc.timeout_ms;
@@ -1953,7 +1975,7 @@ typedef struct ms__pg_row {
     bool has_time;
     int64_t time;
     uint64_t seq, place;      /* as stored */
-    uint64_t known;           /* the stored record that it repeats; 0 if it is new */
+    uint64_t repeats;         /* number of the stored record that it is; 0: it is new */
     uint64_t upto;            /* HIDE: the last number */
     bool retired;             /* shipping: it falls under a rule, and is not stored */
     const struct ms__pg_row *earlier; /* the one before it with its key; NULL: none */
@@ -1982,7 +2004,7 @@ typedef struct ms__pg_batch {
     ms_str source;            /* shipping: made keys begin with it */
     const ms_pg_position *at; /* shipping: what the server must have; NULL: any */
     uint64_t about;           /* shipping a change: the message's number in the source, */
-    uint64_t over;            /* and the place of the version that it replaces; 0: any */
+    uint64_t replaces;        /* and the place of the version that it replaces; 0: any */
     bool uncertain;           /* an earlier attempt was sent */
     bool unanswered;          /* an earlier attempt was sent, and its answer was lost */
     uint64_t hidden;          /* by a HIDE */
@@ -2118,8 +2140,8 @@ static ms_result ms__pg_ship_keys(ms__pg_batch *b, ms_error *err)
         ms__pg_put(key + n, row->number, 8);
         ms__pg_put(key + n + 8, message ? 0 : ms__pg_digest(row->msg, 1), 8);
         ms__pg_put(key + n + 16, message ? 0 : ms__pg_digest(row->msg, 2), 8);
-        ms__pg_put(key + n + 24, b->over, 8);
-        n += message ? 8 : b->over ? 32 : 24;
+        ms__pg_put(key + n + 24, b->replaces, 8);
+        n += message ? 8 : b->replaces ? 32 : 24;
         row->key = ms__pg_copy(&b->arena, key, n, 's');
         if (!row->key.ptr) return ms__pg_no_memory(err);
     }
@@ -2152,7 +2174,7 @@ static ms_result ms__pg_tickets(ms__pg_batch *b, ms_error *err)
 /* Makes another random part of this handle's keys, since another client has the same one:
  * a copy of this process, or one whose entropy is no better. The moment, and where that
  * is the same, the server's process parts them. */
-static void ms__pg_other_client(ms__pg *s, int server_process)
+static void ms__pg_client_renew(ms__pg *s, int server_process)
 {
     uint64_t mixed = (uint64_t)ms__pg_system_time();
     ms__pg_lock_take(&s->lock);
@@ -2321,7 +2343,7 @@ static ms_result ms__pg_send_facts(ms__pg_batch *b, ms__pg_line *line, bool *sto
 typedef struct ms__pg_locked {
     int64_t tick;             /* of the first record */
     int64_t end;              /* the counter is at least this afterwards */
-    bool made;                /* an earlier attempt has stored the batch */
+    bool was_stored;          /* an earlier attempt has stored the batch */
     int64_t shown_kind, shown_place; /* the shown version of the message that a change
                                       * is about */
     int64_t changes;
@@ -2344,7 +2366,7 @@ static ms__pg_total *ms__pg_totals_of(ms__pg_batch *b)
     for (size_t i = 0; i < b->n; i++) {
         const ms__pg_row *row = &b->rows[i];
         t[row->bucket].here = true;
-        if (row->known || row->kind != MS_KIND_MESSAGE) continue;
+        if (row->repeats || row->kind != MS_KIND_MESSAGE) continue;
         t[row->bucket].messages++;
         if (row->seq) t[row->bucket].newest = ms__pg_signed(row->seq);
         t[row->bucket].bytes += (int64_t)ms_size(row->msg);
@@ -2431,7 +2453,7 @@ static ms_result ms__pg_entries(ms__pg_batch *b, int bucket, ms__pg_stmt *q,
                                             : i == 1 ? MS__PG_TEXT
                                                      : MS__PG_INT8);
     for (size_t i = 0; i < b->n; i++)
-        if (!b->rows[i].known && (bucket < 0 || (int)b->rows[i].bucket == bucket))
+        if (!b->rows[i].repeats && (bucket < 0 || (int)b->rows[i].bucket == bucket))
             rows[n++] = &b->rows[i];
     if (b->spread) qsort(rows, n, sizeof *rows, ms__pg_location_order);
     for (size_t i = 0, end; i < n; i = end) {
@@ -2487,7 +2509,7 @@ static ms_result ms__pg_send_rows(ms__pg_batch *b, ms__pg_line *line,
     for (size_t i = 0; i < MS__PG_COLUMNS; i++)
         a[i] = ms__pg_array_of(&b->scratch, types[i]);
     for (size_t i = 0; i < b->n; i++)
-        if (!b->rows[i].known && (bucket < 0 || (int)b->rows[i].bucket == bucket))
+        if (!b->rows[i].repeats && (bucket < 0 || (int)b->rows[i].bucket == bucket))
             ms__pg_push_row(a, &b->rows[i], a[0].n + 1);
     ms__pg_start(&q, bucket < 0 ? ms__pg_append_spread : ms__pg_append_many);
     ms__pg_number(&q, MS__PG_INT8, l->tick ? l->tick : ms__pg_tick(b->s));
@@ -2606,7 +2628,7 @@ static ms_result ms__pg_found_shipped(ms__pg_batch *b, const PGresult *r, int at
     bool changed = (row->m->flags & (MS_FLAG_AMENDED | MS_FLAG_REDACTED)) != 0;
     bool open = (row->m->flags & MS_FLAG_UNFINISHED) != 0;
     if (!PQgetisnull(r, at, 6))
-        MS__PG_TRY(ms__pg_record(r, at, 6, row->known, &b->scratch, &shown, err));
+        MS__PG_TRY(ms__pg_record(r, at, 6, row->repeats, &b->scratch, &shown, err));
     if (!own || changed ? ms__pg_same(changed && shown ? shown : stored, row->msg)
                         : ms__pg_same_erased(b, stored, row->msg) ||
                               (open && shown && ms__pg_same(shown, row->msg)))
@@ -2643,26 +2665,26 @@ static ms_result ms__pg_found(ms__pg_batch *b, ms__pg_line *line, const PGresult
     const ms_msg *stored;
     uint64_t seq = (uint64_t)ms__pg_int(r, at, 1), place = (uint64_t)ms__pg_int(r, at, 2);
     MS__PG_TRY(ms__pg_record(r, at, 4, seq, &b->scratch, &stored, err));
-    row->known = seq ? seq : place; /* facts of a location are about no message */
+    row->repeats = seq ? seq : place; /* facts of a location are about no message */
     if (b->source.len && row->kind == MS_KIND_MESSAGE)
         return ms__pg_found_shipped(b, r, at, i, stored, err);
     if (row->key.ptr[0] == 's') return MS_OK;
     if (row->key.ptr[0] == 'k')
         return ms__pg_same(stored, row->msg) ? MS_OK : ms__pg_reused(b, i, err);
     if (!b->unanswered || !ms__pg_is_mine(row, stored)) {
-        ms__pg_other_client(b->s, PQbackendPID(line->conn));
+        ms__pg_client_renew(b->s, PQbackendPID(line->conn));
         MS__PG_TRY(ms__pg_tickets(b, err));
         line->again = true;
         return ms_error_set(err, MS_E_CONFLICT, "another client makes the same keys");
     }
-    l->made = true;
+    l->was_stored = true;
     if (row->kind == MS_KIND_HIDE) {
         ms_str value;
         if (ms_json_member(ms_content(stored).text, MS_STR("messages"), &value))
             (void)ms_json_u64(value, &b->hidden);
     }
     for (size_t k = 1; k < b->n && !b->keyed; k++)
-        b->rows[k].known = b->opts->keep_seq
+        b->rows[k].repeats = b->opts->keep_seq
                                ? b->rows[k].m->seq
                                : (place / MS_PG_BUCKETS + k) * MS_PG_BUCKETS +
                                      b->rows[k].bucket;
@@ -2689,7 +2711,7 @@ static ms_result ms__pg_look_some(ms__pg_batch *b, ms__pg_line *line, int bucket
         ms__pg_push(&keys, b->rows[i].key);
     }
     if (at.n == 0) return MS_OK;
-    ms__pg_start(&q, bucket < 0 ? ms__pg_known_spread : ms__pg_known_keys);
+    ms__pg_start(&q, bucket < 0 ? ms__pg_rows_of_keys_spread : ms__pg_rows_of_keys);
     ms__pg_array_param(&q, &buckets);
     ms__pg_array_param(&q, &at);
     ms__pg_array_param(&q, &locations);
@@ -2706,7 +2728,7 @@ static ms_result ms__pg_look_some(ms__pg_batch *b, ms__pg_line *line, int bucket
 static ms_result ms__pg_look(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked *l,
                              ms_error *err)
 {
-    for (size_t i = 0; i < b->n; i++) b->rows[i].known = 0;
+    for (size_t i = 0; i < b->n; i++) b->rows[i].repeats = 0;
     const ms__pg_total *t = ms__pg_totals_of(b);
     if (!t) return ms__pg_no_memory(err);
     int only = ms__pg_only_bucket(t);
@@ -2750,8 +2772,8 @@ static ms_result ms__pg_newest_of_all(ms__pg *s, uint64_t *newest, ms_error *err
 }
 
 /* Checks the caller's numbers: they must rise, and be larger than all in the store. */
-static ms_result ms__pg_kept(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked *l,
-                             ms_error *err)
+static ms_result ms__pg_kept_check(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked *l,
+                                   ms_error *err)
 {
     ms__pg_stmt q;
     PGresult *r;
@@ -2762,7 +2784,7 @@ static ms_result ms__pg_kept(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked *
     if (b->newest > last) last = b->newest;
     for (size_t i = 0; i < b->n; i++) {
         uint64_t seq = b->rows[i].m->seq;
-        if (b->rows[i].known) continue;
+        if (b->rows[i].repeats) continue;
         if (seq <= last)
             return ms__pg_fail_at(b, err, MS_E_ARGUMENT, i, "seq",
                                   "the number does not follow the last one");
@@ -2784,15 +2806,16 @@ static ms_result ms__pg_place(ms__pg_batch *b, ms__pg_line *line, ms__pg_locked 
     for (size_t i = 0; i < b->n; i++) {
         ms__pg_row *row = &b->rows[i];
         const ms__pg_row *first = row->earlier;
-        if (first && !row->known) row->retired = first->retired;
-        if (first && !row->known) row->known = first->known ? first->known : first->seq;
-        if (row->known) continue;
+        if (first && !row->repeats) row->retired = first->retired;
+        if (first && !row->repeats)
+            row->repeats = first->repeats ? first->repeats : first->seq;
+        if (row->repeats) continue;
         row->place = (uint64_t)tick++ * MS_PG_BUCKETS + row->bucket;
         if (row->kind == MS_KIND_MESSAGE)
             row->seq = b->opts->keep_seq ? row->m->seq : row->place;
         last = row;
     }
-    if (b->opts->keep_seq) MS__PG_TRY(ms__pg_kept(b, line, l, err));
+    if (b->opts->keep_seq) MS__PG_TRY(ms__pg_kept_check(b, line, l, err));
     if (!last || last == &b->rows[b->n - 1]) return MS_OK;
     return ms__pg_encode(b, last, true, err);
 }
@@ -2839,13 +2862,13 @@ static ms_result ms__pg_mark_retired(ms__pg_batch *b, ms__pg_line *line, ms_erro
     for (size_t i = 0; i < b->n && code == MS_OK; i++) {
         ms__pg_row *row = &b->rows[i];
         bool there = row->kind != MS_KIND_MESSAGE && row->kind != MS_KIND_LOCATION;
-        if (row->retired) row->known = 0; /* in an earlier attempt */
+        if (row->retired) row->repeats = 0; /* in an earlier attempt */
         row->retired = false;
-        if (there || row->known || !row->has_time) continue;
+        if (there || row->repeats || !row->has_time) continue;
         if (!ms__pg_is_under(r, row->location, row->time)) continue;
         if (row->kind == MS_KIND_LOCATION) code = ms__pg_is_there(line, row, &there, err);
         row->retired = !there;
-        if (row->retired) row->known = 1; /* a number that no message of the store has */
+        if (row->retired) row->repeats = 1; /* no message of the store has this number */
     }
     PQclear(r);
     return code;
@@ -2853,7 +2876,7 @@ static ms_result ms__pg_mark_retired(ms__pg_batch *b, ms__pg_line *line, ms_erro
 
 /* Checks that the server has the position that the shipper goes on from. A call that is
  * repeated may have come to another server, which went back. */
-static ms_result ms__pg_at(ms__pg_batch *b, ms__pg_line *line, ms_error *err)
+static ms_result ms__pg_position_check(ms__pg_batch *b, ms__pg_line *line, ms_error *err)
 {
     ms__pg_stmt q;
     PGresult *r;
@@ -2882,12 +2905,12 @@ static ms_result ms__pg_under_lock(ms__pg_batch *b, ms__pg_line *line, ms__pg_lo
     size_t fresh = 0;
     int64_t last;
     MS__PG_TRY(ms__pg_lock_rows(b, line, l, err));
-    MS__PG_TRY(ms__pg_at(b, line, err));
+    MS__PG_TRY(ms__pg_position_check(b, line, err));
     if (!b->source.len || b->change_only || b->uncertain)
         MS__PG_TRY(ms__pg_look(b, line, l, err));
-    if (l->made) return MS_OK;
+    if (l->was_stored) return MS_OK;
     if (b->source.len) MS__PG_TRY(ms__pg_mark_retired(b, line, err));
-    for (size_t i = 0; i < b->n; i++) fresh += b->rows[i].known == 0;
+    for (size_t i = 0; i < b->n; i++) fresh += b->rows[i].repeats == 0;
     if (fresh == 0) return MS_OK;
     l->ticks = (int64_t)fresh;
     if (b->opts->expect) MS__PG_TRY(ms__pg_expect(b, line, err));
@@ -2916,7 +2939,7 @@ static ms_result ms__pg_transaction(ms__pg_batch *b, ms__pg_line *line, ms_error
     if (code != MS_OK) line->again = repeat;
     if (code != MS_OK) return code;
     ms__pg_lock_take(&b->s->lock);
-    b->s->resolved += l.made && again;
+    b->s->resolved += l.was_stored && again;
     ms__pg_lock_give(&b->s->lock);
     return undone;
 }
@@ -2989,7 +3012,7 @@ static ms_result ms__pg_store_batch(ms__pg_batch *b, ms_str location, size_t n,
     }
     for (size_t i = 0; i < n && code == MS_OK; i++) {
         const ms__pg_row *row = &b->rows[i];
-        uint64_t seq = row->known ? row->known : row->seq ? row->seq : row->place;
+        uint64_t seq = row->repeats ? row->repeats : row->seq ? row->seq : row->place;
         if (b->opts->seqs) b->opts->seqs[i] = row->kind == MS_KIND_HIDE ? b->hidden : seq;
         if (seq > newest && row->kind == MS_KIND_MESSAGE) newest = seq;
         if (row->place > newest) newest = row->place;
@@ -3310,10 +3333,10 @@ MS_API ms_result ms_pg_ship_end(ms_store *store, ms_str source,
 }
 
 /* Stores rows as a change does, so that all flags are kept. No time is set. about: of a
- * change the number in the source; over: the place of the version that it replaces. */
+ * change the number in the source; replaces: the place of the version that it does. */
 static ms_result ms__pg_ship_rows(ms__pg *s, ms_str source, const ms_pg_position *at,
                                   const ms_record *rows, size_t n, uint64_t about,
-                                  uint64_t over, uint64_t *retired, ms_error *err)
+                                  uint64_t replaces, uint64_t *retired, ms_error *err)
 {
     ms__pg_batch b;
     ms_append_opts opts;
@@ -3328,7 +3351,7 @@ static ms_result ms__pg_ship_rows(ms__pg *s, ms_str source, const ms_pg_position
     b.source = source;
     b.at = at;
     b.about = about;
-    b.over = over;
+    b.replaces = replaces;
     ms_result code = ms__pg_store_batch(&b, ms_str_n(NULL, 0), n, err);
     if (code == MS_OK) *retired += b.retired;
     return code;
@@ -3437,13 +3460,13 @@ static ms_result ms__pg_ship_compare(ms__pg *s, ms_str source, const ms_msg *mes
     b.scratch = ms__pg_arena(s);
     row.m = &m;
     row.msg = message;
-    row.known = (uint64_t)ms__pg_int(r, 0, 1);
+    row.repeats = (uint64_t)ms__pg_int(r, 0, 1);
     row.key = ms_str_n(m.key.ptr ? "k" : &made, 1);
     bool own = !m.key.ptr || ms_str_equal(ms__pg_str(r, 0, 5), source);
     ms_result code = MS_OK;
     if (!own && !PQgetisnull(r, 0, 5)) code = ms__pg_reused(&b, 0, err);
     if (code == MS_OK && (content || !own)) {
-        code = ms__pg_record(r, 0, 4, row.known, &b.scratch, &stored, err);
+        code = ms__pg_record(r, 0, 4, row.repeats, &b.scratch, &stored, err);
         if (code == MS_OK) code = ms__pg_found_shipped(&b, r, 0, 0, stored, err);
     }
     ms_arena_deinit(&b.scratch);
@@ -3553,10 +3576,10 @@ MS_API ms_result ms_pg_ship_facts(ms_store *store, ms_str source, ms_str locatio
     return code;
 }
 
-/* Sets *over to the place of the version of a message that views show, or to 0: it is
+/* Sets *replaces to the place of the version of a message that views show, or to 0: it is
  * hidden. The message has row 0. *same: the version is `now`. */
-static ms_result ms__pg_ship_over(ms__pg *s, const ms_msg *now, const PGresult *row,
-                                  uint64_t *over, bool *same, ms_error *err)
+static ms_result ms__pg_ship_replaced(ms__pg *s, const ms_msg *now, const PGresult *row,
+                                      uint64_t *replaces, bool *same, ms_error *err)
 {
     PGresult *r;
     ms__pg_stmt q;
@@ -3569,10 +3592,10 @@ static ms_result ms__pg_ship_over(ms__pg *s, const ms_msg *now, const PGresult *
     ms__pg_say_number(&q, " and seq = ", ms__pg_int(row, 0, 1));
     MS__PG_TRY(ms__pg_ask(s, s->owner[ms_pg_bucket(location)], &q, &r, err));
     ms_result code = MS_OK;
-    *over = PQntuples(r) > 0 ? (uint64_t)ms__pg_int(r, 0, 0) : 0;
+    *replaces = PQntuples(r) > 0 ? (uint64_t)ms__pg_int(r, 0, 0) : 0;
     *same = false;
-    if (*over) code = ms__pg_record(r, 0, 1, ms_seq(now), &arena, &shown, err);
-    if (*over && code == MS_OK) *same = ms__pg_same(shown, now);
+    if (*replaces) code = ms__pg_record(r, 0, 1, ms_seq(now), &arena, &shown, err);
+    if (*replaces && code == MS_OK) *same = ms__pg_same(shown, now);
     PQclear(r);
     ms_arena_deinit(&arena);
     return code;
@@ -3629,20 +3652,22 @@ static ms_result ms__pg_ship_about(ms__pg *s, ms_str source, const ms_pg_positio
                                    const ms_msg *change, ms_error *err)
 {
     PGresult *r;
-    uint64_t none = 0, over = 0;
+    uint64_t none = 0, replaces = 0;
     bool same = false, now = ms_kind_of(change) == MS_KIND_MESSAGE;
     ms_envelope *e = &record->envelope;
     MS__PG_TRY(ms__pg_ship_find(s, source, message, &r, err));
     e->seq = (uint64_t)ms__pg_int(r, 0, 1);
     ms_result code = ms__pg_ship_compare(s, source, message, r, false, err);
-    if (code == MS_OK && now) code = ms__pg_ship_over(s, change, r, &over, &same, err);
+    if (code == MS_OK && now)
+        code = ms__pg_ship_replaced(s, change, r, &replaces, &same, err);
     PQclear(r);
     if (code == MS_OK && record->kind == MS_KIND_NOTE && ms__pg_is_erased(s, change))
         code = ms__pg_ship_noted(s, change, e->seq, &same, err);
     if (code != MS_OK || same) return code;
     if (record->kind == MS_KIND_AMEND && (e->flags & MS_FLAG_REDACTED))
         return ms_redact(&s->base, e->seq, err);
-    return ms__pg_ship_rows(s, source, at, record, 1, ms_seq(message), over, &none, err);
+    return ms__pg_ship_rows(s, source, at, record, 1, ms_seq(message), replaces, &none,
+                            err);
 }
 
 MS_API ms_result ms_pg_ship_change(ms_store *store, ms_str source,
@@ -3902,14 +3927,14 @@ static ms_result ms__pg_page(ms__pg_cursor *c, ms__pg_part *part, ms_error *err)
     const ms_query *of = c->query;
     bool window = ms__pg_against(of) && !part->begun;
     bool small = window && of->limit <= (size_t)c->page;
-    bool down = of->reverse != small, known = part->ended;
+    bool down = of->reverse != small, ended = part->ended;
     bool whole = !part->begun && of->limit && of->limit <= (size_t)c->page;
     int64_t most = whole ? (int64_t)of->limit : c->page;
     bool facts = c->from_facts && !part->begun;
     ms__pg_begin(c, facts ? "select seq, place, coalesce(facts, body)"
                           : "select seq, place, body");
-    if (!known) ms__pg_say(&c->q, ", ");
-    if (!known) ms__pg_say_end(c);
+    if (!ended) ms__pg_say(&c->q, ", ");
+    if (!ended) ms__pg_say_end(c);
     if (window && !small) ms__pg_say(&c->q, " from (select seq, place, body");
     ms__pg_say_rows(c, part, window && !small ? !of->reverse : down);
     if (facts) ms__pg_say_facts(c);
@@ -3927,7 +3952,7 @@ static ms_result ms__pg_page(ms__pg_cursor *c, ms__pg_part *part, ms_error *err)
     part->last = small || n < most;
     part->begun = true;
     if (n == 0) return MS_OK;
-    if (!known) ms__pg_set_end(c, part, ms__pg_int(part->rows, 0, 3));
+    if (!ended) ms__pg_set_end(c, part, ms__pg_int(part->rows, 0, 3));
     int64_t end = ms__pg_int(part->rows, n - 1, of->raw ? 1 : 0);
     if (down) part->before = end;
     else part->after = end;
@@ -5271,7 +5296,7 @@ MS_API ms_result ms_pg_newest(ms_store *store, ms_error *err)
     if (!ms__pg_is_store(store))
         return ms_error_set(err, MS_E_ARGUMENT, "the store is not on PostgreSQL");
     ms__pg *s = ms__pg_of(store);
-    for (size_t i = 0; i < s->n_servers; i++) ms__pg_learn(s, i);
+    for (size_t i = 0; i < s->n_servers; i++) ms__pg_answered(s, i);
     return MS_OK;
 }
 
@@ -5295,7 +5320,7 @@ static void ms__pg_close(ms_store *store)
     for (size_t n = 0; own && (line = ms__pg_next_line(s, &n)) != NULL;)
         ms__pg_line_drop(line);
     ms__pg_lock_free(&s->lock);
-    ms__pg_cond_free(&s->given);
+    ms__pg_cond_free(&s->returned);
     s->base.open = 0;
     ms_arena arena = s->arena; /* the arena holds s */
     ms_arena_deinit(&arena);
@@ -5444,7 +5469,7 @@ static ms_result ms__pg_find_engine(ms__pg *s, ms_error *err)
         MS__PG_TRY(ms__pg_ask(s, i, &q, &r, err));
         s->routed = ms__pg_int(r, 0, 0) > 0;
         PQclear(r);
-        if (s->routed && s->servers[i].replica.given) /* each node has a log of its own */
+        if (s->routed && s->servers[i].replica.has_url) /* each node has its own log */
             return ms_error_set(err, MS_E_UNSUPPORTED, "a replica of Citus is not read");
     }
     return MS_OK;
@@ -5593,7 +5618,7 @@ static ms__pg *ms__pg_new(const ms_pg_desc *desc)
     s->base.open = MS_STORE_OPEN;
     s->process = ms__pg_process();
     ms__pg_lock_init(&s->lock);
-    ms__pg_cond_init(&s->given);
+    ms__pg_cond_init(&s->returned);
     ms__pg_client(s);
     size_t n = desc->n_urls ? desc->n_urls : 1;
     s->servers = (ms__pg_server *)ms_arena_alloc(&s->arena, 2 * n * sizeof *s->servers);
@@ -5603,7 +5628,7 @@ static ms__pg *ms__pg_new(const ms_pg_desc *desc)
         const char *replica = ms__pg_replica_url(desc, i);
         fits = ms__pg_server_init(s, i, desc->n_urls ? desc->urls[i] : desc->url);
         if (fits && replica) fits = ms__pg_server_init(s, n + i, replica);
-        s->servers[i].replica.given = replica != NULL;
+        s->servers[i].replica.has_url = replica != NULL;
         s->servers[i].replica.why = MS__PG_BEHIND;
     }
     if (fits) s->n_servers = n;

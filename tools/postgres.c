@@ -12,11 +12,12 @@
 
 #define FUNCTIONS(X)                                                                    \
     X(backendPID) X(clear) X(cmdTuples) X(connectPoll) X(connectStartParams)            \
-    X(connectdbParams) X(connectionNeedsPassword) X(conninfoFree) X(conninfoParse)      \
+    X(connectionNeedsPassword) X(conninfoFree) X(conninfoParse)                         \
     X(consumeInput) X(errorMessage) X(finish) X(flush) X(freemem) X(getResult)          \
     X(getisnull) X(getlength) X(getvalue) X(isBusy) X(libVersion) X(notifies)           \
-    X(ntuples) X(parameterStatus) X(resultErrorField) X(resultStatus) X(sendPrepare)    \
-    X(sendQuery) X(sendQueryParams) X(sendQueryPrepared) X(setErrorVerbosity)           \
+    X(ntuples) X(parameterStatus) X(reset) X(resultErrorField) X(resultStatus)          \
+    X(sendPrepare) X(sendQuery) X(sendQueryParams) X(sendQueryPrepared)                 \
+    X(setErrorVerbosity)                                                                \
     X(setNoticeReceiver) X(setnonblocking) X(socket) X(status) X(transactionStatus)
 
 static struct {
@@ -54,7 +55,6 @@ static const char *load_libpq(void)
 #define PQcmdTuples pq.cmdTuples
 #define PQconnectPoll pq.connectPoll
 #define PQconnectStartParams pq.connectStartParams
-#define PQconnectdbParams pq.connectdbParams
 #define PQconnectionNeedsPassword pq.connectionNeedsPassword
 #define PQconninfoFree pq.conninfoFree
 #define PQconninfoParse pq.conninfoParse
@@ -72,6 +72,7 @@ static const char *load_libpq(void)
 #define PQnotifies pq.notifies
 #define PQntuples pq.ntuples
 #define PQparameterStatus pq.parameterStatus
+#define PQreset pq.reset
 #define PQresultErrorField pq.resultErrorField
 #define PQresultStatus pq.resultStatus
 #define PQsendPrepare pq.sendPrepare

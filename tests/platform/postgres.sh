@@ -89,6 +89,7 @@ compiled()
 suites()
 {
     run 'C99, C++11, Windows' compiled
+    run 'controls fit' bash tests/platform/postgres/controls.sh --fits
     quick suites || exit 1
     MS_TEST_PG=$(bash $server url "$folder/suites")
     export MS_TEST_PG

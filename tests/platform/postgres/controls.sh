@@ -3,19 +3,19 @@
 # the source, and a test must fail then. `make test-postgres` shows that it passes else.
 #
 #   tests/platform/postgres/controls.sh [NAME ...]       all controls, or those
+#   tests/platform/postgres/controls.sh --fits           only: does each edit fit?
 #
 # A line "ok NAME: TEST failed as it must" or "FAIL NAME: why" for each. An edit that does
 # not fit in exactly one place, or does not compile, is an error of the control.
 set -u
 cd "$(dirname "$0")/../../.." || exit 1
 server=tests/platform/postgres/server.sh
-why=$(bash $server able)
-[ -z "$why" ] || { echo "skip postgres controls: $why"; exit 0; }
-${MAKE:-make} --no-print-directory build/pg/faults build/msgstore >/dev/null || exit 1
-folder=$(mktemp -d "${TMPDIR:-/tmp}/msgstore_pgc.XXXXXX") && chmod 755 "$folder" || exit 1
+fits=${1:-}
 store=backends/msgstore_postgres.h
 names=" $* "
 passed=0 failed=0
+[ "$fits" != --fits ] || names='  '
+folder=$(mktemp -d "${TMPDIR:-/tmp}/msgstore_pgc.XXXXXX") && chmod 755 "$folder" || exit 1
 
 stop_servers()
 {
@@ -29,8 +29,13 @@ trap 'stop_servers; rm -rf "$folder"' EXIT
 trap 'exit 1' INT TERM
 
 tree=$folder/tree
-mkdir "$tree"
-for each in *; do cp -a "$each" "$tree/"; done
+if [ "$fits" != --fits ]; then
+    why=$(bash $server able)
+    [ -z "$why" ] || { echo "skip postgres controls: $why"; exit 0; }
+    ${MAKE:-make} --no-print-directory build/pg/faults build/msgstore >/dev/null || exit 1
+    mkdir "$tree"
+    for each in *; do cp -a "$each" "$tree/"; done
+fi
 
 # edit FILE OLD NEW: OLD must stand once.
 edit()
@@ -49,7 +54,7 @@ run_test()
     routing) CITUS_ROUNDS=1 bash tests/platform/citus.sh routing ;;
     ship) bash tests/platform/postgres/ship.sh "$folder/run" build/msgstore 20000 3 ;;
     rounds\ *) python3 tests/platform/postgres/rounds.py "$folder/run" build/msgstore \
-        build/pg/writer --rounds 12 --stop --seed "${1#* }" ;;
+        build/pg/writer --rounds 12 --stop --faults "${1#* }" ;;
     fleet\ *) bash tests/platform/postgres/fleet.sh "$folder/run" build/msgstore "${1#* }" ;;
     *) PG_SERVER=$server MS_TEST_ONLY=$1 build/pg/faults "$folder/run" 1 ;;
     esac
@@ -60,6 +65,16 @@ control()
 {
     name=$1 test=$2 file=$3
     case $names in *" $name "* | "  ") ;; *) return ;; esac
+    if [ "$fits" = --fits ]; then
+        cp "$file" "$folder/edited"
+        if edit "$folder/edited" "$4" "$5" 2>"$folder/log"; then
+            passed=$((passed + 1))
+        else
+            echo "FAIL $name: $(head -n 1 "$folder/log")"
+            failed=$((failed + 1))
+        fi
+        return
+    fi
     target=build/pg/faults
     case $test in
     ship | fleet\ *) target=build/msgstore ;;
@@ -84,19 +99,20 @@ control()
 }
 
 control key_is_made_once 'operations_happen_once*' $store \
-    '    if (quick && one) {' \
+    '    if (facts) {' \
     '    if (b->uncertain) ((unsigned char *)(uintptr_t)b->rows[0].key.ptr)[9]++;
-    if (quick && one) {'
+    if (facts) {'
 control key_is_sent 'operations_happen_once*' $store \
-    '    ms__pg_bytea(&q, row->key);' '    ms__pg_bytea(&q, ms_str_n(NULL, 0));'
+    'row->m->turn_id);
+    ms__pg_bytea(&q, row->key);' 'row->m->turn_id);
+    ms__pg_bytea(&q, ms_str_n(NULL, 0));'
 control keys_are_looked_for 'operations_happen_once*' $store \
     '    if (!b->source.len || b->change_only || b->uncertain)
 ' '    if (b->change_only)
 '
 control number_is_the_counter 'a_follower_misses_nothing*' $store \
     'returning b.last * 1024 + $1::int as seq)' 'returning $2::bigint * 1024 + $1::int as seq)'
-control counter_is_locked 'one_append_wins*' $store 'where bucket = $1::int"
-                           " for update"' 'where bucket = $1::int"'
+control counter_is_locked 'one_append_wins*' $store '" $1::int for update");' '" $1::int");'
 control snapshot_is_compared 'one_append_wins*' $store \
     '" and last = (select last from msgstore_bucket where bucket = $1::int)"' '""'
 control bucket_is_the_same_everywhere 'locations_have*' $store \
@@ -108,7 +124,7 @@ control call_is_repeated 'a_cursor_goes_on*' $store \
     'if (!again || late) return code;' \
     'if (!again || attempt == 0) return code;'
 control serialization_failure_is_repeated 'appends_are_repeated*' $store \
-    '{"40", MS_E_BUSY, true}' '{"40", MS_E_BUSY, false}'
+    '{"40", MS_E_BUSY, true,' '{"40", MS_E_BUSY, false,'
 control refused_user_is_not_repeated 'opening_fails_at_once*' $store \
     ' && !strstr(text, ":  28P01: ")' ''
 control missing_password_is_not_repeated 'opening_fails_at_once*' $store \
@@ -116,6 +132,12 @@ control missing_password_is_not_repeated 'opening_fails_at_once*' $store \
                   !PQconnectionNeedsPassword(line->conn)' ''
 control refused_option_is_not_repeated 'opening_fails_at_once*' $store \
     ' !strstr(text, ":  42") &&' ''
+control warnings_of_a_login_are_dropped 'warnings_of_a_login*' $store \
+    'PQsetNoticeReceiver(line->conn, ms__pg_hush, NULL); /* also while it connects */' \
+    '(void)ms__pg_hush;'
+control warnings_after_a_silent_host_are_dropped 'warnings_of_a_login*' $store \
+    'PQreset(line->conn);' \
+    'PQfinish(line->conn), line->conn = PQconnectdbParams(names, values, 1);'
 control last_refusal_is_kept 'a_client_waits*' $store \
     'before = *err;' 'before = *err, before.message[0] = 0;'
 control version_is_checked 'opening_fails_at_once*' $store \
@@ -144,8 +166,8 @@ control data_is_shipped_first ship tools/cmd_ship.c \
     '    s->at.message = s->rows[n - 1].seq;
     if (note_position(s) != FINE) return FAILED;
     ms_result result = ms_pg_ship(s->to, source_of(s), &s->noted, s->rows'
-control facts_are_known_when_shipped 'what_was_shipped*' $store \
-    'row->known = seq ? seq : place;' 'row->known = seq;'
+control facts_are_found_when_shipped 'what_was_shipped*' $store \
+    'row->repeats = seq ? seq : place;' 'row->repeats = seq;'
 control shipped_rows_have_keys ship $store \
     'if (b->source.len) return ms__pg_ship_keys' \
     'if (b->source.len && !s->process) return ms__pg_ship_keys'
@@ -186,18 +208,23 @@ control changes_at_the_position_are_compared 'fleet changes_of_a_copy_stop_the_s
     tools/cmd_ship.c 'if (at.changes == s->at.changes && (*same || kept)) return' \
     'if (at.changes <= s->at.changes) return'
 control what_a_redaction_keeps_is_compared 'fleet changes_of_a_copy_stop_the_shipper' \
-    tools/cmd_ship.c '(redacted && (uint32_t)*mark == (uint32_t)at.mark)' 'redacted'
+    tools/cmd_ship.c '(erased && (uint32_t)*mark == (uint32_t)at.mark)' 'erased'
 control changes_at_the_position_are_marked 'fleet changes_of_a_copy_stop_the_shipper' \
     tools/cmd_ship.c '    s->at.mark = mark_after(&s->at, s->at.mark, change);
 ' ''
 control rows_come_after_the_position 'a_position_moves*' $store \
     'if (here) return MS_OK;' 'if (r) return MS_OK;'
-control rounds_find_content_that_is_not_compared 'rounds 20260101' $store \
+control rounds_find_content_that_is_not_compared 'rounds keys of two hosts' $store \
     '    bool changed = (row->m->flags & (MS_FLAG_AMENDED' \
     '    if (row) return MS_OK;
     bool changed = (row->m->flags & (MS_FLAG_AMENDED'
-control rounds_find_a_redaction_that_is_not_carried 'rounds 20260101' $store \
+control rounds_find_a_redaction_that_is_not_carried 'rounds redaction' $store \
     'return ms_redact(&s->base, e->seq, err);' 'return MS_OK;'
+control rounds_find_what_is_not_counted 'rounds keys of two hosts' tools/cmd_ship.c \
+    '    s->left_out++;
+' ''
+control rounds_find_a_stop_that_is_not_reported 'rounds copy of a log' tools/cmd_ship.c \
+    's->halted ? ", stopped\n" : "\n"' '"\n"'
 control forgotten_key_is_taken 'fleet a_forgotten_key_is_used_again' tools/cmd_ship.c \
     '        take_key(s, msg);' '        if (s == NULL) take_key(s, msg);'
 control key_of_another_message_stays 'fleet a_forgotten_key_is_used_again' tools/cmd_ship.c \
@@ -225,7 +252,7 @@ control hidden_may_be_erased 'fleet a_redacted_message_proves_nothing' tools/cmd
 control text_again_is_seen 'fleet an_earlier_text_comes_back' tools/cmd_ship.c \
     'if (is_text_again(s, change))' 'if (s == NULL && is_text_again(s, change))'
 control text_again_has_another_key 'fleet an_earlier_text_comes_back' $store \
-    'b->over ? 32 : 24' '24'
+    'b->replaces ? 32 : 24' '24'
 control only_durable_is_shipped 'fleet only_durable_records_are_shipped' tools/cmd_ship.c \
     '    if (s->durable) return false;' '    if (msg) return false;'
 control lineage_is_the_source 'fleet a_compacted_log_goes_on' tools/cmd_ship.c \
@@ -277,7 +304,7 @@ control locations_without_messages_are_migrated 'tables_of_version_2*' $store \
 control retiring_has_a_fence 'retiring_waits*' $store \
     't->desc.dry_run ? MS_OK :' 't->desc.dry_run || t->s ? MS_OK :'
 control rules_are_seen 'what_was_retired*' $store \
-    '        if (row->retired) row->known = 1;' '        row->retired = false;'
+    '        if (row->retired) row->repeats = 1;' '        row->retired = false;'
 control absent_facts_are_retired 'what_was_retired*' $store \
     'row->kind == MS_KIND_LOCATION) code = ms__pg_is_there' \
     'row->kind == MS_KIND_PART) code = ms__pg_is_there'
@@ -302,8 +329,8 @@ control role_has_a_policy 'a_role_without*' $store \
     'if (active) MS__PG_TRY(ms__pg_need' 'if (!active) MS__PG_TRY(ms__pg_need'
 control policy_is_of_the_role 'a_role_without*' $store \
     "pg_has_role(role, 'USAGE')" 'role > 0'
-control own_writes_are_known 'a_reader_has_its_own*' $store \
-    's->servers[server].replica.known++;' '(void)server;'
+control own_writes_are_counted 'a_reader_has_its_own*' $store \
+    's->servers[server].replica.answers++;' '(void)server;'
 control old_marks_are_renewed 'a_reader_has_its_own*' $store \
     'ms__pg_now() - rep->reached.at <= (int64_t)s->desc.replica_lag_ms;' \
     'rep->reached.at > 0;'
@@ -355,7 +382,7 @@ control promotion_before_a_connection_is_noticed pooled $store \
     'if (line->promoted) return false;' 'if (false) return false;'
 control nothing_is_prepared pooled $store \
     'if (!line->no_prepare) MS__PG_TRY' 'if (true) MS__PG_TRY'
-if [ -z "$(bash tests/platform/citus/build.sh able)" ]; then
+if [ "$fits" = --fits ] || [ -z "$(bash tests/platform/citus/build.sh able)" ]; then
     control node_errors_are_repeated routing $store \
         'if (line->routed && (strcmp' 'if (false && (strcmp'
     control shipped_message_is_on_one_shard routing $store \

@@ -15,6 +15,7 @@
 #include "locations.h"
 #include "proxy.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -1642,6 +1643,46 @@ static void opening_fails_at_once_when_waiting_does_not_help(void **state)
     ask_sql("one", "delete from msgstore_schema where version = 5");
 }
 
+/* At each login of this user the server warns of a setting that it does not know. With a
+ * silent host before it, the hosts are tried one after another, for 3 s each. */
+static void warnings_of_a_login_are_not_printed(void **state)
+{
+    char path[300], url[700];
+    off_t size[3];
+    struct sockaddr_un at = {AF_UNIX, ""};
+    int silent = socket(AF_UNIX, SOCK_STREAM, 0);
+    (void)state;
+    ask_sql("one", "set client_min_messages = error; create user warned superuser;"
+                   " alter user warned set default_text_search_config = 'absent'");
+    snprintf(path, sizeof path, "%s/silent", folder);
+    assert_int_equal(mkdir(path, 0755), 0);
+    snprintf(at.sun_path, sizeof at.sun_path, "%.90s/.s.PGSQL.5432", path);
+    assert_int_equal(bind(silent, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(silent, 8), 0);
+    snprintf(url, sizeof url, "host=%s,%s/one dbname=postgres user=warned", path, folder);
+    snprintf(path, sizeof path, "%s/printed", folder);
+    int printed = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600), before = dup(2);
+    assert_int_equal(dup2(printed, 2), 2);
+    PQfinish(PQconnectdb(url_as("warned", ""))); /* prints it */
+    size[0] = lseek(printed, 0, SEEK_END);
+    ms_close(open_url(url_as("warned", "")));
+    size[1] = lseek(printed, 0, SEEK_END);
+    ms_pg_desc desc = desc_of(url);
+    desc.timeout_ms = 9000;
+    int64_t start = ms__pg_now();
+    ms_close(open_desc(&desc));
+    size[2] = lseek(printed, 0, SEEK_END);
+    assert_int_equal(dup2(before, 2), 2);
+    close(before);
+    close(printed);
+    close(silent);
+    assert_true(ms__pg_now() - start >= 3000);
+    assert_true(size[0] > 0);
+    assert_int_equal(size[1], size[0]);
+    assert_int_equal(size[2], size[0]);
+    ask_sql("one", "drop user warned");
+}
+
 static void a_client_waits_for_its_turn_when_connections_are_few(void **state)
 {
     ms_store *other;
@@ -1850,6 +1891,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(locations_have_the_same_buckets_on_every_host),
         ON_ONE(a_client_needs_no_more_than_the_listed_privileges),
         ON_ONE(opening_fails_at_once_when_waiting_does_not_help),
+        ON_ONE(warnings_of_a_login_are_not_printed),
         ON_ONE(a_client_waits_for_its_turn_when_connections_are_few),
         ON_ONE(a_follower_misses_nothing_when_eight_clients_append),
     };

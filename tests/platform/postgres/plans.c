@@ -243,7 +243,8 @@ static void look_at_one(const char *location, uint64_t seq)
     of.agents = true;
     of.location = ms_str_of(location);
     must("agents", ms_list(store, &of, &arena, &list, &err));
-    must("wait", ms_pg_wait(store, ms_str_of(location), &place, 100, &err));
+    for (int i = 0; i < 2; i++) /* at once; then it listens, and nothing comes */
+        must("wait", ms_pg_wait(store, ms_str_of(location), &place, 100, &err));
 }
 
 static void look_at_all(void)
@@ -289,6 +290,58 @@ static void ship(int round)
     to = at;
     to.message = m[1].seq;
     must("position", ms_pg_ship_end(store, source, &at, &to, &err));
+    must("ship", ms_pg_ship(store, source, &to, m, 2, &retired, &err));
+}
+
+/* As a shipper of a compacted log: a key goes to a later message; facts are compared. */
+static void ship_compacted(int round)
+{
+    uint64_t retired = 0, earlier = 0;
+    ms_str source = MS_STR("compacted, of plans"), *texts;
+    ms_envelope m = message_of(round);
+    const ms_msg *msg;
+    size_t n;
+    m.location = MS_STR("large/1");
+    m.key = MS_STR("key of plans");
+    for (int i = 0; i < 2; i++) {
+        char text[40];
+        snprintf(text, sizeof text, "message %d of round %d", i, round);
+        m.content = ms_text(text);
+        m.seq = (uint64_t)(10 * round + 2 * i + 1);
+        must_be("ship", ms_pg_ship(store, source, NULL, &m, 1, &retired, &err),
+                round + i > 0 ? MS_E_CONFLICT : MS_OK);
+        if (round + i == 0) continue;
+        must("encode", ms_encode(&m, &arena, &msg, &err));
+        for (earlier = 0; earlier == 0;) /* first it is looked for */
+            must("key", ms_pg_ship_free(store, source, msg, &earlier, &err));
+        must("key", ms_pg_ship_free(store, source, msg, &earlier, &err));
+        must("ship", ms_pg_ship(store, source, NULL, &m, 1, &retired, &err));
+    }
+    must("facts", ms_pg_ship_facts(store, MS_STR("facts of plans"), MS_STR("place/facts"),
+                                   &arena, &texts, &n, &err));
+    if (n != 40 * ((size_t)round + 1)) die("facts", "other ones are shipped");
+}
+
+/* Ships a change of the first message of ship_compacted, or facts. */
+static void ship_record(ms_kind kind, const char *location, ms_value content)
+{
+    uint64_t retired = 0;
+    ms_record record;
+    const ms_msg *change, *msg;
+    ms_envelope m = message_of(0);
+    memset(&record, 0, sizeof record);
+    record.kind = kind;
+    record.envelope.location = ms_str_of(location);
+    record.envelope.content = content;
+    record.envelope.has_time = true;
+    record.envelope.time_ns = 1;
+    if (kind == MS_KIND_NOTE) record.envelope.type_name = MS_STR("rating");
+    must("encode", ms_record_encode(&record, &arena, &change, &err));
+    m.location = MS_STR("shipped");
+    m.seq = 1;
+    must("encode", ms_encode(&m, &arena, &msg, &err));
+    must("ship", ms_pg_ship_change(store, MS_STR("source of plans"), NULL, change,
+                                   kind == MS_KIND_NOTE ? msg : NULL, &retired, &err));
 }
 
 static void keep_numbers(int round)
@@ -340,6 +393,8 @@ static void run(void)
         change("large/2");
         facts_of_a_location(i);
         ship(i);
+        ship_compacted(i);
+        ship_record(MS_KIND_NOTE, "shipped", ms_text("")); /* erased: is it there? */
         seq = append_to("large/0", NULL, MS_OK);
         look("large/0");
         look("place/changed");
@@ -350,6 +405,7 @@ static void run(void)
         look_at_all();
         keep_numbers(i);
         retire();
+        ship_record(MS_KIND_LOCATION, "retired/2", ms_json(MS_STR("{\"a\":1}")));
         must("leave out", store->backend->leave_out(store, seq, &err));
         ms_arena_reset(&arena);
     }
