@@ -278,15 +278,6 @@ static int newest_first(const void *a, const void *b)
     return (a_seq < b_seq) - (a_seq > b_seq);
 }
 
-/* Returns "1234", "56k", "1.2M". */
-static const char *short_number(uint64_t n, char out[24])
-{
-    if (n < 10000) snprintf(out, 24, "%" PRIu64, n);
-    else if (n < 999500) snprintf(out, 24, "%" PRIu64 "k", (n + 500) / 1000);
-    else snprintf(out, 24, "%.1fM", (double)n / 1e6);
-    return out;
-}
-
 /* Returns the beginning of a session's name if it is unique, else the complete name. */
 static ms_str short_name(const session_list *l, const session *s)
 {
@@ -437,7 +428,7 @@ static widths fit(session_list *l)
 static void print_session(const session_list *l, const session *s, const widths *w,
                           output *out)
 {
-    char when[TIME_MAX], count[24], tokens[24], buf[CELL_BYTES];
+    char when[TIME_MAX], count[NUMBER_MAX], tokens[NUMBER_MAX], buf[CELL_BYTES];
     bool colour = colour_wanted();
     ms_str date = session_time(s, when);
     if (date.len > w->when) date.len = w->when;

@@ -266,9 +266,6 @@ compact $tmp/cost.log --dry-run => ^usage +1 answer of hidden messages, 56 token
 compact $tmp/cost.log $tmp/less.log => ^usage +1 answer of hidden
 usage $tmp/less.log => ^ +1 .* in all$
 compact $tmp/less.log --dry-run =0> ^usage
-
-== folder_of_usage_keeps_its_end
-usage $tmp/cost.log --by project => …[^ ]*/project-end$
 END
 if has_terminal; then
     {
@@ -277,6 +274,9 @@ if has_terminal; then
         cat "$tmp/s.jsonl"
     } >"$tmp/left.jsonl"
     session <<'END'
+== folder_of_usage_keeps_its_end
+$ script -qec "stty cols 100; PAGER=cat $tool usage $tmp/cost.log --by project" /dev/null </dev/null | tr -d '\r' => …[^ ]*/project-end$
+
 == words_that_are_left_out_fit_no_terminal_at_all
 $ script -qec "stty cols 8; $tool sync $tmp/left.log $tmp/left.jsonl" /dev/null </dev/null | tr -d '\r' => ^left out .* 2 that are no messages: 1 [^,]*, and 1 more$
 

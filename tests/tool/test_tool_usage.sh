@@ -184,3 +184,45 @@ END
 else
     echo "skip days_follow_summer_time: no /usr/share/zoneinfo"
 fi
+
+# ---- On a terminal no row of a table is wider than it.
+
+# widest COLUMNS ARGUMENTS: the columns of the widest line that the tool prints there, "-"
+# if it is wider than the terminal.
+widest()
+{
+    script -qec "stty cols $1; NO_COLOR=1 PAGER=cat $tool ${*:2}" /dev/null </dev/null |
+        tr -d '\r' | sed 's/…/./g' >"$tmp/wide"
+    awk -v n="$1" 'length > most { most = length } END { print (most > n ? "-" : most) }' "$tmp/wide"
+}
+
+huge='"input_tokens":81234567,"output_tokens":7654321,"cache_creation_input_tokens":12345678,"cache_read_input_tokens":43210987'
+{
+    answer 1 a-model-with-a-name-that-is-longer-than-any-terminal-of-a-person-who-reads-this $noon "$huge"
+    answer 2 x $noon "$huge"
+    answer 3 x '' "$huge"
+} | sed 's|/w/p|/home/a-person-with-a-long-name/projects-of-the-year/a-folder-with-a-long-name|' >"$tmp/huge.jsonl"
+cp "$tmp/list" "$tmp/a-list-of-prices-with-a-name-that-is-longer-than-sixty-columns"
+if has_terminal; then
+    for columns in 40 60 80 140; do
+        session <<'END'
+== usage_is_no_wider_than_the_terminal
+$ widest $columns usage $tmp/huge.jsonl => ^[1-9]
+$ widest $columns usage $tmp/huge.jsonl --by project => ^[1-9]
+$ widest $columns usage $tmp/huge.jsonl --by session --since 2020-01-01 => ^[1-9]
+$ widest $columns usage $tmp/huge.jsonl --prices $tmp/a-list-of-prices-with-a-name-that-is-longer-than-sixty-columns => ^[1-9]
+END
+    done
+    session <<'END'
+== usage_keeps_exact_numbers_where_they_fit
+$ widest 80 usage $tmp/huge.jsonl --by day; cat $tmp/wide => ^answers +input +written +cached +output +cost$ => ^ +3 +243703701 +37037034 +129632961 +22962963 
+$ widest 60 usage $tmp/huge.jsonl --by day; cat $tmp/wide => ^answers +input written cached output +cost$ => ^ +3 243\.7M +37\.0M 129\.6M +23\.0M 
+$ widest 40 usage $tmp/huge.jsonl --by day; cat $tmp/wide => ^ *input output +cost$ => ^243\.7M +23\.0M 
+
+== names_are_whole_without_a_terminal
+usage $tmp/huge.jsonl => who-reads-this$
+usage $tmp/huge.jsonl --by project => [ ]/home/a-person-with-a-long-name/projects-of-the-year/a-folder-with-a-long-name$
+END
+else
+    echo "skip usage_is_no_wider_than_the_terminal: no script(1)"
+fi
