@@ -384,6 +384,10 @@ ms_str resume_of(job *j, const ms_info *info, ms_str facts)
 
 enum { WIDE = 132, NARROW = 100, SLIM = 80, UNCUT = 100000 };
 
+#define NAME_TITLE "session"
+#define AGENT_TITLE "program"
+#define FOLDER_TITLE "folder"
+
 typedef struct widths {
     unsigned when, agent, folder, name, text;
     bool slim;                /* without folder and tokens */
@@ -404,6 +408,11 @@ static widths fit(session_list *l)
 {
     unsigned line = line_width();
     widths w = {line >= NARROW ? 17 : 10, 1, 1, 1, 0, line < SLIM};
+    if (output_is_terminal()) {
+        widen(&w.name, MS_STR(NAME_TITLE));
+        widen(&w.agent, MS_STR(AGENT_TITLE));
+        widen(&w.folder, MS_STR(FOLDER_TITLE));
+    }
     for (size_t i = 0; i < arrlenu(l->items); i++) {
         const session *s = &l->items[i];
         if (!s->shown) continue;
@@ -423,6 +432,17 @@ static widths fit(session_list *l)
     w.text = line > used + 10 ? line - used : 10;
     if (!output_is_terminal()) w.text = UNCUT;
     return w;
+}
+
+/* Prints the titles of the columns. Files and pipes have none: each of their lines is a
+ * session. */
+static void print_titles(const widths *w, output *out)
+{
+    put_column(out, MS_STR("last"), w->when, NULL);
+    put_column(out, MS_STR(NAME_TITLE), w->name, NULL);
+    put_column(out, MS_STR(AGENT_TITLE), w->agent, NULL);
+    if (!w->slim) put_column(out, MS_STR(FOLDER_TITLE), w->folder, NULL);
+    emit_text(out, w->slim ? " msgs  title\n" : " msgs  tokens  title\n");
 }
 
 static void print_session(const session_list *l, const session *s, const widths *w,
@@ -482,6 +502,7 @@ static void print_sessions(session_list *l, output *out)
         const session *s = &l->items[i];
         if (!s->shown) continue;
         if (shown++ >= o->limit && o->limit != 0) break;
+        if (!json && shown == 1 && output_is_terminal()) print_titles(&fitted, out);
         if (json) json_session(&w, l, s);
         else print_session(l, s, &fitted, out);
     }
@@ -566,8 +587,9 @@ const command sessions_command = {
     "\n"
     "usage: msgstore sessions [OPTION...] [STORE...]\n"
     "One line a session, newest first: when it ended in local time, its name, the\n"
-    "program, the folder, messages, tokens, title or first words. Without a STORE it is\n"
-    "the usual log of sync. view, history, search, usage and export take any piece of\n"
-    "the name that no other session has.\n",
+    "program, the folder, messages, tokens, title or first words. On a terminal the\n"
+    "columns have titles; a pipe has none. Without a STORE it is the usual log of sync.\n"
+    "view, history, search, usage and export take any piece of the name that no other\n"
+    "session has.\n",
     false,
 };

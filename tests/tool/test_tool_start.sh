@@ -267,6 +267,12 @@ compact $tmp/cost.log $tmp/less.log => ^usage +1 answer of hidden
 usage $tmp/less.log => ^ +1 .* in all$
 compact $tmp/less.log --dry-run =0> ^usage
 END
+# shown COLUMNS WORDS...: what the tool prints on a terminal of that width.
+shown()
+{
+    script -qec "stty cols $1; PAGER=cat $tool ${*:2}" /dev/null </dev/null | tr -d '\r'
+}
+
 if has_terminal; then
     {
         echo '{"type":"file-history-snapshot","sessionId":"1ef7","uuid":"l1"}'
@@ -279,6 +285,14 @@ $ script -qec "stty cols 100; PAGER=cat $tool usage $tmp/cost.log --by project" 
 
 == words_that_are_left_out_fit_no_terminal_at_all
 $ script -qec "stty cols 8; $tool sync $tmp/left.log $tmp/left.jsonl" /dev/null </dev/null | tr -d '\r' => ^left out .* 2 that are no messages: 1 [^,]*, and 1 more$
+
+== sessions_have_titles_of_columns_on_a_terminal_alone
+$ shown 140 sessions $tmp/cost.log => ^last +session +program +folder +msgs +tokens +title$ => [ ]project-end +2 +90  one$
+$ shown 60 sessions $tmp/cost.log =1> ^last +session +program +msgs +title$ =2> .
+$ shown 140 sessions $tmp/cost.log --full =1> ^last
+$ shown 140 sessions $tmp/cost.log --json =0> ^last
+$ shown 140 sessions $tmp/cost.log --cwd /nowhere =0> ^last
+sessions $tmp/cost.log =0> ^last =1> .
 
 == rows_fit_a_narrow_terminal
 $ script -qec "stty cols 60; NO_COLOR=1 $tool view $demo" /dev/null </dev/null | tr -d '\r' =0> ^.{61} => ^.{50,60}$
@@ -421,12 +435,6 @@ for kind in "assistant_message", "observation", "task":
     print(json.dumps({"type": kind, "content": text, "tool_call_id": "c"}))
 END
 "$tool" import "$tmp/mark.log" "$tmp/mark.jsonl" --location here >"$tmp/out" 2>&1
-
-# shown COLUMNS WORDS...: what the tool prints on a terminal of that width.
-shown()
-{
-    script -qec "stty cols $1; PAGER=cat $tool ${*:2}" /dev/null </dev/null | tr -d '\r'
-}
 
 # styles: with the escapes of styles as <1;4>, and bars and bullets as one byte.
 styles()
