@@ -266,6 +266,22 @@ compact $tmp/cost.log --dry-run => ^usage +1 answer of hidden messages, 56 token
 compact $tmp/cost.log $tmp/less.log => ^usage +1 answer of hidden
 usage $tmp/less.log => ^ +1 .* in all$
 compact $tmp/less.log --dry-run =0> ^usage
+
+== compact_counts_the_usage_of_dropped_answers
+sync $tmp/four.log $tmp/cost.jsonl => ^messages   4 new
+compact $tmp/four.log --keep-last 2 --dry-run => ^dropped +2 messages$ => ^usage +1 answer of visible messages, 34 tokens, that the copy does not count$
+compact $tmp/four.log $tmp/two.log --keep-last 2 => ^usage +1 answer of visible messages, 34 tokens
+usage $tmp/two.log => ^ +1 +50 +0 +0 +6 .* in all$
+compact $tmp/four.log --keep-last 3 --dry-run =0> ^usage
+compact $tmp/four.log --keep-last 4 --dry-run =0> ^usage
+compact $tmp/four.log --since 2026-05-12T22:31:00Z --dry-run =0> ^usage
+compact $tmp/four.log --since 2026-05-12T22:31:30Z --dry-run => ^usage +1 answer of visible messages, 34 tokens
+compact $tmp/four.log --location cc11 --dry-run =0> ^usage
+compact $tmp/four.log --location other --dry-run => ^usage +2 answers of visible messages, 90 tokens
+# hidden messages are none of the newest, and answers of them have a line of their own
+compact $tmp/cost.log --keep-last 2 --dry-run => ^copied +2 messages =1> ^usage => ^usage +1 answer of hidden
+compact $tmp/cost.log --keep-last 1 --dry-run => ^copied +1 message, =1> ^usage
+compact $tmp/cost.log --location other --dry-run =2> ^usage => ^usage +1 answer of hidden messages, 56 => ^usage +1 answer of visible messages, 34
 END
 # shown COLUMNS WORDS...: what the tool prints on a terminal of that width.
 shown()
