@@ -46,14 +46,32 @@ static ms_str title_of(session_list *l, ms_str text)
     return ms_buf_text(&buf);
 }
 
-/* Returns the beginning of a message of a session. Of several stores the number may be
- * that of a message in another one. */
-static ms_str words_of(session_list *l, const session *s, ms_str number)
+/* Returns the number of the first prompt of a session, as the facts of its location have
+ * it; 0: they do not. It is a number of the store whose facts they are: of several stores
+ * the last one that has it, see [api-union]. */
+static uint64_t first_prompt(session_list *l, const session *s)
 {
-    uint64_t seq;
+    ms_arena *arena = &l->job->arena;
+    size_t n = l->job->n_parts;
+    uint64_t seq = 0;
+    ms_str facts;
+    for (size_t i = n > 0 ? n : 1; i > 0; i--) {
+        ms_store *store = n > 0 ? l->job->parts[i - 1].job.store : l->job->store;
+        bool got = ms_location_get(store, s->info->location, arena, &facts, NULL) == MS_OK;
+        ms_str number = got ? text_of(arena, member(facts, "first")) : facts;
+        if (number.len == 0 || ms_json_u64(number, &seq) != MS_OK) continue;
+        return (uint64_t)(i - 1) << 40 | seq;
+    }
+    return 0;
+}
+
+/* Returns the beginning of the first prompt of a session; absent: it is not known. */
+static ms_str first_words(session_list *l, const session *s)
+{
     const ms_msg *msg;
     ms_str words = {NULL, 0};
-    if (ms_json_u64(number, &seq) != MS_OK) return words;
+    uint64_t seq = first_prompt(l, s);
+    if (seq == 0) return words;
     if (get_shown(l->job->store, seq, &l->job->arena, &msg, NULL) != MS_OK ||
         !ms_str_equal(location_of(msg), s->info->location)) {
         return words;
@@ -94,7 +112,7 @@ static void take_facts(session_list *l, session *s)
     s->agent = text_of(arena, v[0]);
     s->cwd = text_of(arena, v[1]);
     s->title = text_of(arena, v[2]);
-    if (s->title.len == 0) s->title = words_of(l, s, text_of(arena, v[3]));
+    if (s->title.len == 0 && v[3].ptr != NULL) s->title = first_words(l, s);
     s->model = text_of(arena, v[4]);
     s->parent = text_of(arena, v[5]);
     mask_fact(l, &s->agent);

@@ -540,11 +540,23 @@ for name in first second; do
     echo "{\"agent\":\"claude-code\",\"first\":1}" >"$tmp/facts"
     "$tool" location "$tmp/$name.log" "$name" - <"$tmp/facts" >"$tmp/out" 2>&1
 done
+# What a program has added comes before the prompt. a and c are of one session.
+for name in a b c; do
+    printf '{"type":"user","uuid":"%s0","parentUuid":null,"sessionId":"%s","cwd":"/w","timestamp":"2026-05-12T22:30:00Z","isMeta":true,"message":{"role":"user","content":"added by a program"}}\n{"type":"user","uuid":"%s1","parentUuid":"%s0","sessionId":"%s","timestamp":"2026-05-12T22:31:00Z","message":{"role":"user","content":"prompt of %s"}}\n{"type":"assistant","uuid":"%s2","parentUuid":"%s1","sessionId":"%s","timestamp":"2026-05-12T22:32:00Z","message":{"id":"m%s","role":"assistant","content":"yes"}}\n' \
+        $name ${name/c/a}${name/c/a}11 $name $name ${name/c/a}${name/c/a}11 $name $name $name ${name/c/a}${name/c/a}11 $name >"$tmp/meta-$name.jsonl"
+done
 "$tool" import "$tmp/stream.log" $streams/claude-partial.jsonl --from claude-code >"$tmp/out" 2>&1
 sed '/"type":"result"/s/"is_error":false/"is_error":true/' $streams/claude-partial.jsonl >"$tmp/failed.jsonl"
 session <<'END'
 == session_of_several_stores_has_its_own_title
 sessions $tmp/first.log $tmp/second.log =1> the first$ =1> the second$
+
+== session_of_several_files_has_its_first_prompt_as_title
+sessions $tmp/meta-a.jsonl $tmp/meta-b.jsonl =1> prompt of a$ =1> prompt of b$
+sessions $tmp/meta-b.jsonl $tmp/first.log $tmp/meta-a.jsonl =1> prompt of a$ =1> prompt of b$ =1> the first$
+view $tmp/meta-a.jsonl $tmp/meta-b.jsonl --location nobody -> 4 ^msgstore: bb11 prompt of b$
+# one session in two files: its facts are those of the last one
+sessions $tmp/meta-a.jsonl $tmp/meta-c.jsonl =1> prompt of c$
 
 == session_is_found_by_the_times_that_are_known
 sessions $tmp/first.log => ^2026-05-11 
