@@ -268,6 +268,13 @@ int no_memory(void)
     return FAILED;
 }
 
+ms_str clip(ms_str text, size_t most)
+{
+    if (text.len <= most) return text;
+    while (most > 0 && ((unsigned char)text.ptr[most] & 0xC0) == 0x80) most--;
+    return ms_str_n(text.ptr, most);
+}
+
 ms_result get_shown(ms_store *store, uint64_t seq, ms_arena *arena, const ms_msg **msg,
                     ms_error *err)
 {

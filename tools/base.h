@@ -56,6 +56,9 @@ uint32_t next_point(ms_str *text);
 uint32_t visible(uint32_t point);
 size_t put_utf8(char *out, uint32_t point);
 
+/* Returns the beginning of a text, at most so many bytes, that ends at a character. */
+ms_str clip(ms_str text, size_t most);
+
 /* Appends a word of a shell command, in quotes where it needs them, of which a word with
  * control characters or several spaces needs those of bash, zsh and ksh. */
 void put_shell_word(ms_buf *buf, ms_str word);

@@ -120,7 +120,7 @@ static int by_name(const void *a, const void *b)
     return order != 0 ? order : (x->name.len > y->name.len) - (x->name.len < y->name.len);
 }
 
-/* Returns whether the cost of an answer is known; of all, if there are none. */
+/* Returns whether the cost of one of the answers is known, or there are no answers. */
 static bool is_priced(const cost_row *row)
 {
     return row->answers == 0 || row->unpriced < row->answers;

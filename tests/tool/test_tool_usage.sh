@@ -44,6 +44,13 @@ answer 1 claude-opus-4-6 $noon "$two" ',"costUSD":0.5' >"$tmp/own.jsonl"
 answer 1 claude-opus-4-6 $noon "$two" ',"costUSD":0' >"$tmp/free.jsonl"
 answer 1 no-such-model $noon "$two" >"$tmp/unknown.jsonl"
 { cat "$tmp/own.jsonl"; answer 2 no-such-model $noon "$two"; } >"$tmp/some.jsonl"
+# A cost of many digits, and names as long as a note takes them.
+long()
+{
+    printf "%0$2d" 0 | tr 0 "$1"
+}
+printf '{"type":"assistant","uuid":"u1","parentUuid":null,"sessionId":"s","timestamp":"%s","costUSD":0.%s,"message":{"id":"%s","role":"assistant","model":"%s","content":[{"type":"tool_use","id":"c","name":"%s","input":{}}],"usage":{%s}}}\n' \
+    $noon "$(long 1 1100)" "$(long m 299)" "$(long x 299)" "$(long B 299)" "$two" >"$tmp/digits.jsonl"
 names='claude-opus-4-6 claude-opus-4-6-20991231 claude-opus-4-6[1m] anthropic/claude-opus-4-6 openrouter/anthropic/claude-opus-4-6'
 for name in $names; do answer "${name//[^a-z0-9]/}" "$name" $noon "$two"; done >"$tmp/names.jsonl"
 for name in claude opus-4-6 claude-opus-4-60 claude-opus-4-6-fast; do
@@ -55,6 +62,7 @@ done_with()
 {
     printf '{"type":"result","subtype":"success","result":"hi","sessionId":"s","uuid":"r%s","total_cost_usd":%s}\n' "$1" "$1"
 }
+{ sed 's/"costUSD":[0-9.]*,//' "$tmp/digits.jsonl"; done_with "0.$(long 2 1100)"; } >"$tmp/digits-total.jsonl"
 {
     answer 1 claude-opus-4-6 $noon "$two"
     answer 2 claude-sonnet-4-6 $noon "$two"
@@ -95,6 +103,11 @@ usage $tmp/unknown.jsonl => ^ +1 +1000000 +0 +0 +0 +-  no-such-model$ => ^no pri
 usage $tmp/unknown.jsonl --json => "unpriced":\["no-such-model"\]
 $ money $tmp/some.jsonl => ^0\.500000 1$
 usage $tmp/some.jsonl => ^ +2 .* 0\.50  in all$
+
+== long_words_and_numbers_of_a_file_make_no_bad_note
+$ money $tmp/digits.jsonl => ^0\.111111 0$
+usage $tmp/digits.jsonl --by tool => ^ +1 .* B{299}$
+$ money $tmp/digits-total.jsonl => ^0\.222222 0$
 
 == model_is_found_by_its_whole_name
 $ money $tmp/names.jsonl => ^25\.000000 0$
