@@ -57,8 +57,8 @@ static uint64_t first_prompt(session_list *l, const session *s)
     ms_str facts;
     for (size_t i = n > 0 ? n : 1; i > 0; i--) {
         ms_store *store = n > 0 ? l->job->parts[i - 1].job.store : l->job->store;
-        bool got = ms_location_get(store, s->info->location, arena, &facts, NULL) == MS_OK;
-        ms_str number = got ? text_of(arena, member(facts, "first")) : facts;
+        ms_location_get(store, s->info->location, arena, &facts, NULL);
+        ms_str number = text_of(arena, member(facts, "first"));
         if (number.len == 0 || ms_json_u64(number, &seq) != MS_OK) continue;
         return (uint64_t)(i - 1) << 40 | seq;
     }
