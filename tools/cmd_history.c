@@ -307,7 +307,7 @@ static const option_row history_rows[] = {
     {OPT_FORMAT, "a provider; or table, or another message format, a line each"},
     {OPT_AGENT, "the reader: in a request, steps of others become user text; "
                 "also the agent of traces that have none"},
-    {OPT_LOCATION, "the same as LOCATION, and that of messages that have none; one "
+    {OPT_LOCATION, "the same as SESSION, and that of messages that have none; one "
                    "of them is needed when there are several"},
     {OPT_LABEL, "in a request"},
     {OPT_LIMIT, "the newest N messages, never less than the newest turn"},
@@ -337,13 +337,13 @@ const command history_command = {
     "  msgstore history trace.log --format openai --budget 8000 --report\n"
     "  msgstore history trace.jsonl --agent manager --team worker,writer\n"
     "\n"
-    "usage: msgstore history [OPTION...] STORE [SESSION] [--format PROVIDER]\n"
-    "       msgstore history [OPTION...] STORE [SESSION] --agent A\n"
+    "usage: msgstore history [OPTION...] [STORE] [SESSION] [--format PROVIDER]\n"
+    "       msgstore history [OPTION...] [STORE] [SESSION] --agent A\n"
     "With a PROVIDER it prints a location as the messages of a request that it does not\n"
     "refuse, on one line: a list; for anthropic and gemini an object that has them and\n"
     "the system text. Of a transcript it is what its agent has in its context,\n"
     "the newest summary and what it leaves. With an agent it shows what that agent\n"
     "reads before its next step: the conversation, its own trace, its team's, the\n"
-    "broadcasts.\n",
+    "broadcasts. Without a STORE it is the usual log of sync.\n",
     false,
 };

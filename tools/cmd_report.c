@@ -1195,9 +1195,10 @@ const command report_command = {
     "  msgstore report before.jsonl after.jsonl -o both.html\n"
     "  msgstore report trace.log --location job_123 --as anthropic -o run.html\n"
     "\n"
-    "usage: msgstore report [OPTION...] STORE... [SESSION] -o FILE\n"
+    "usage: msgstore report [OPTION...] [STORE...] [SESSION] -o FILE\n"
     "Writes one page of HTML that shows runs: messages, calls beside their results,\n"
     "what a provider would see, tokens and costs, several runs side by side. It loads\n"
-    "nothing from a network. Keys, tokens and passwords are masked.\n",
+    "nothing from a network. Keys, tokens and passwords are masked. Without a STORE it\n"
+    "is the usual log of sync.\n",
     true,
 };

@@ -430,7 +430,7 @@ const command usage_command = {
     "  msgstore usage my.log --by day --since '1 week ago' --prices prices.json\n"
     "  msgstore usage ~/.claude/projects --by session\n"
     "\n"
-    "usage: msgstore usage [OPTION...] STORE [SESSION]\n"
+    "usage: msgstore usage [OPTION...] [STORE] [SESSION]\n"
     "Adds up tokens: input that was not cached, written to a cache, read from one,\n"
     "output. Each answer of a model counts once, with the last report of it; what a\n"
     "subagent or a fork repeats of its parent does not count again.\n"
@@ -441,6 +441,7 @@ const command usage_command = {
     "model has no price the cost is -, in JSON null, and does not count in sums.\n"
     "\n"
     "An answer without a time has the day of the message before it. In a session\n"
-    "without any it has no day (-); --since and --until leave it out and count it.\n",
+    "without any it has no day (-); --since and --until leave it out and count it.\n"
+    "Without a STORE it is the usual log of sync.\n",
     false,
 };

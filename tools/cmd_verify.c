@@ -233,9 +233,10 @@ const command verify_command = {
     "examples:\n"
     "  msgstore verify trace.log\n"
     "\n"
-    "usage: msgstore verify STORE\n"
+    "usage: msgstore verify [STORE]\n"
     "Reads every byte of a log and prints what is damaged, a range a line. It changes\n"
-    "nothing. Exit code 0: whole, 3: damaged.\n",
+    "nothing. Without a STORE it is the usual log of sync. Exit code 0: whole, 3:\n"
+    "damaged.\n",
     false,
 };
 
