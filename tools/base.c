@@ -5,13 +5,13 @@
 #include "base.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #ifndef _WIN32
@@ -268,6 +268,13 @@ int no_memory(void)
     return FAILED;
 }
 
+ms_str clip(ms_str text, size_t most)
+{
+    if (text.len <= most) return text;
+    while (most > 0 && ((unsigned char)text.ptr[most] & 0xC0) == 0x80) most--;
+    return ms_str_n(text.ptr, most);
+}
+
 ms_result get_shown(ms_store *store, uint64_t seq, ms_arena *arena, const ms_msg **msg,
                     ms_error *err)
 {
@@ -288,6 +295,15 @@ void *room_or_exit(void *old, size_t size)
 const char *plural(uint64_t n)
 {
     return n == 1 ? "" : "s";
+}
+
+const char *short_number(uint64_t n, char out[NUMBER_MAX])
+{
+    if (n < 10000) snprintf(out, NUMBER_MAX, "%" PRIu64, n);
+    else if (n < 999500) snprintf(out, NUMBER_MAX, "%" PRIu64 "k", (n + 500) / 1000);
+    else if (n < 999950000) snprintf(out, NUMBER_MAX, "%.1fM", (double)n / 1e6);
+    else snprintf(out, NUMBER_MAX, "%.1fG", (double)n / 1e9);
+    return out;
 }
 
 bool parse_bytes(const char *text, uint64_t *out)
@@ -610,9 +626,6 @@ void tally_free(tally *t)
     hmfree(t->index);
     ms_arena_deinit(&t->arena);
 }
-
-
-/* ---- Options of all commands ------------------------------------------------------- */
 
 
 /* ---- Output ------------------------------------------------------------------------ */

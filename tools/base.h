@@ -56,6 +56,9 @@ uint32_t next_point(ms_str *text);
 uint32_t visible(uint32_t point);
 size_t put_utf8(char *out, uint32_t point);
 
+/* Returns the beginning of a text, at most so many bytes, that ends at a character. */
+ms_str clip(ms_str text, size_t most);
+
 /* Appends a word of a shell command, in quotes where it needs them, of which a word with
  * control characters or several spaces needs those of bash, zsh and ksh. */
 void put_shell_word(ms_buf *buf, ms_str word);
@@ -100,11 +103,15 @@ ms_result get_shown(ms_store *store, uint64_t seq, ms_arena *arena, const ms_msg
 
 /* Returns the ending of a noun after its number: "" after 1, else "s". */
 const char *plural(uint64_t n);
+
+enum { NUMBER_MAX = 32 };
+
+/* Returns "1234", "56k", "1.2M", "3.4G": up to 999.9G at most six columns. */
+const char *short_number(uint64_t n, char out[NUMBER_MAX]);
+
 bool parse_number(const char *text, uint64_t *out);
 /* Parses bytes: 65536, 64K, 300M, 2G, in powers of 1024. */
 bool parse_bytes(const char *text, uint64_t *out);
-/* Returns the ending of a noun after its number: "" after 1, else "s". */
-const char *plural(uint64_t n);
 
 /* Parses seconds since 1970, a date with or without a time in UTC, or words: now,
  * today, yesterday, 2 days ago, 3h, last week. */

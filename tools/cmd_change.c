@@ -93,8 +93,8 @@ static int finish_change(job *j, ms_result result, ms_error *err, const char *do
     return output_end(&out, FINE);
 }
 
-/* Returns how many visible messages of the location have larger numbers. */
-static int count_behind(job *j, ms_str location, uint64_t seq, uint64_t *count)
+/* Counts the visible messages of the location that have larger numbers. */
+static int count_after(job *j, ms_str location, uint64_t seq, uint64_t *count)
 {
     ms_cursor it;
     ms_query q = {0};
@@ -267,7 +267,7 @@ static int run_rewind(job *j)
     int code = take_number("rewind", o->files[1], true, &seq);
     if (code == FINE) code = dry ? open_to_read(j) : open_to_change(j);
     if (code == FINE) code = choose_location(j, o->location, true, &location);
-    if (code == FINE && dry) code = count_behind(j, location, seq, &hidden);
+    if (code == FINE && dry) code = count_after(j, location, seq, &hidden);
     if (code != FINE) return code;
     if (dry) {
         output out = {stdout, 0};
@@ -292,7 +292,7 @@ static int run_fork(job *j)
     if (code == FINE) code = open_to_change(j);
     if (code != FINE) return code;
     ms_result result = ms_fork(j->store, from, seq, to, &j->arena, &err);
-    if (result == MS_OK) code = count_behind(j, to, 0, &count);
+    if (result == MS_OK) code = count_after(j, to, 0, &count);
     if (code != FINE) return code;
     return finish_change(j, result, &err, "copied", "%" PRIu64 " message%s to %.*s",
                          count, plural(count), to.len < 1024 ? (int)to.len : 1024,
@@ -657,7 +657,7 @@ const command fork_command = {
     "\n"
     "usage: msgstore fork [OPTION...] STORE FROM NUMBER TO\n"
     "Gives the new location TO what FROM shows up to a message, with new numbers. The\n"
-    "facts of TO say where it comes from. What is done to one is not seen in the\n"
+    "facts of TO name where it comes from. What is done to one is not seen in the\n"
     "other.\n",
     false,
 };

@@ -262,8 +262,8 @@ const command convert_command = {
 
 static const option_row export_rows[] = {
     {OPT_FORMAT, "a message format; otlp: traces of OpenTelemetry, a session a line; or "
-                 "claude-code, codex, pi, sts, atif: one session as their transcript; "
-                 "without it framework with location"},
+                 "claude-code, codex, opencode, gemini-cli, pi, sts, atif: one session "
+                 "as their transcript; without it framework with location"},
     {OPT_LOCATION, "only this location; may be given several times"},
     {OPT_WITH_LOCATION, "write the members location and agent_key in other formats, "
                         "too"},
@@ -282,9 +282,10 @@ const command export_command = {
     "  msgstore export trace.log >trace.jsonl\n"
     "  msgstore export trace.log --location job_42 --format openai\n"
     "\n"
-    "usage: msgstore export [OPTION...] STORE\n"
-    "Writes all messages, one a line, as they came; in chat formats, which do not say\n"
-    "whose they are, conversation after conversation. msgstore import reads it back\n"
-    "(with --lenient also types that the framework format has no word for).\n",
+    "usage: msgstore export [OPTION...] [STORE] [SESSION]\n"
+    "Writes all messages, one a line, as they came; in chat formats, which do not name\n"
+    "their location, conversation after conversation. msgstore import reads it back\n"
+    "(with --lenient also types that the framework format has no word for). Without a\n"
+    "STORE it is the usual log of sync.\n",
     true,
 };

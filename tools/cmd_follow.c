@@ -378,10 +378,11 @@ const command follow_command = {
     "  msgstore follow trace.log --raw\n"
     "  msgstore follow trace.log --after 120 --format framework --seconds 60\n"
     "\n"
-    "usage: msgstore follow [OPTION...] STORE\n"
+    "usage: msgstore follow [OPTION...] [STORE]\n"
     "Shows the newest messages of a log, then those that come, until interrupted. A\n"
     "message that is amended meanwhile is shown again, with a * after its type; one\n"
     "that is being written when it begins, with a ~, and when it ends. In a message\n"
-    "format each is written once, when it is whole.\n",
+    "format each is written once, when it is whole. Without a STORE it is the usual log\n"
+    "of sync.\n",
     false,
 };

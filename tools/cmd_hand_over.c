@@ -78,10 +78,11 @@ const command hand_over_command = {
     "Writes a session as the transcript of another program. Entries are linked anew,\n"
     "and ids of calls made valid. A call without a result gets a made one, and a result\n"
     "without a call gets a call. Thoughts stay out, since the provider of the\n"
-    "other program did not sign them; so do messages of other agents. A message\n"
-    "without a time gets a made date, a millisecond after the one before; without\n"
-    "any time dates begin at the last change of the file. --report counts them. With\n"
-    "-o it prints the new session's name, the place where its program looks for the\n"
-    "file, and the command that goes on with it. Without a STORE it is the usual log.\n",
+    "other program did not sign them; so do messages of other agents, and data that\n"
+    "only its own program reads, as LangGraph's checkpoints. A message without a time\n"
+    "gets a made date, a millisecond after the one before; without any time dates begin\n"
+    "at the last change of the file. --report counts them. With -o it prints the new\n"
+    "session's name, the place where its program looks for the file, and the command\n"
+    "that goes on with it. Without a STORE it is the usual log.\n",
     true,
 };

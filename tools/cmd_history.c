@@ -320,7 +320,7 @@ static const option_row history_rows[] = {
     {OPT_FORMAT, "a provider; or table, or another message format, a line each"},
     {OPT_AGENT, "the reader: in a request, steps of others become user text; "
                 "also the agent of traces that have none"},
-    {OPT_LOCATION, "the same as LOCATION, and that of messages that have none; one "
+    {OPT_LOCATION, "the same as SESSION, and that of messages that have none; one "
                    "of them is needed when there are several"},
     {OPT_LABEL, "in a request"},
     {OPT_LIMIT, "the newest N messages, never less than the newest turn"},
@@ -350,13 +350,14 @@ const command history_command = {
     "  msgstore history trace.log --format openai --budget 8000 --report\n"
     "  msgstore history trace.jsonl --agent manager --team worker,writer\n"
     "\n"
-    "usage: msgstore history [OPTION...] STORE [SESSION] [--format PROVIDER]\n"
-    "       msgstore history [OPTION...] STORE [SESSION] --agent A\n"
+    "usage: msgstore history [OPTION...] [STORE] [SESSION] [--format PROVIDER]\n"
+    "       msgstore history [OPTION...] [STORE] [SESSION] --agent A\n"
     "With a PROVIDER it prints a location as the messages of a request that it does not\n"
     "refuse, on one line: a list; for anthropic, gemini, gemini-interactions, bedrock\n"
     "and openai-responses an object that has them and the system text. Of a\n"
     "transcript it is what its agent has in its context, the newest summary and what\n"
     "it leaves. With an agent it shows what that agent reads before its next step:\n"
-    "the conversation, its own trace, its team's, the broadcasts.\n",
+    "the conversation, its own trace, its team's, the broadcasts.\n"
+    "Without a STORE it is the usual log of sync.\n",
     false,
 };

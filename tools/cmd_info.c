@@ -312,9 +312,9 @@ const command info_command = {
     "  msgstore info --all --json trace.jsonl\n"
     "  msgstore info trace.log --usage\n"
     "\n"
-    "usage: msgstore info [OPTION...] STORE...\n"
+    "usage: msgstore info [OPTION...] [STORE...]\n"
     "Counts messages by location, agent and type, most first. Of a log it also prints\n"
     "what is in use, durable, indexed and damaged, who wrote last, and where to.\n"
-    "Several STOREs are counted as one.\n",
+    "Several STOREs are counted as one; without a STORE it is the usual log of sync.\n",
     false,
 };

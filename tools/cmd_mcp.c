@@ -389,8 +389,8 @@ const command mcp_command = {
     "usage: msgstore mcp [OPTION...] [STORE]\n"
     "Serves a log to agent programs by the Model Context Protocol, over standard input\n"
     "and output: list_sessions, search, read, usage. It reads only, and sees what is\n"
-    "appended. Keys and passwords leave as [masked KIND]; what was cut off says how to\n"
-    "go on. Without a STORE it is the usual log of sync, which may come later.\n"
-    "docs/mcp.md has the lines for each program.\n",
+    "appended. Keys and passwords leave as [masked KIND]; what was cut off has the\n"
+    "number to go on with. Without a STORE it is the usual log of sync, which may come\n"
+    "later. docs/mcp.md has the lines for each program.\n",
     false,
 };

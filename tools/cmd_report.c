@@ -18,8 +18,8 @@
  *
  * A text of TEXT_LEAST bytes stands once in "texts", elsewhere is its place in it: a
  * request repeats what the messages contain. Models, tools and agents of usage are places
- * in lists, -1 if not known, and each answer of a model is there once. Members of a
- * message are in the table of `members`. With zlib the data is deflated, in base64;
+ * in lists, -1 if not known, and each answer of a model is there once. put_message has
+ * the members of a message. With zlib the data is deflated, in base64;
  * without it is JSON as it is.
  *
  * The projection for a provider counts its repairs, but does not name the messages that
@@ -176,6 +176,10 @@ static const struct {
     {MS_F_TYPE_NAME, "ty", NULL},
 };
 
+/* Writes a message: n is its number, y its type, ro its role (places in "words"), t its
+ * time, a its agent (a place in those of the session), role a role's own word, tool, w
+ * the worker, keep how many messages a summary keeps, h 1 if it is hidden, f its flags, b
+ * its bytes, q its tokens by estimate. The other members are in `members`. */
 static void put_message(report *r, const ms_msg *msg, bool hidden, tally *agents)
 {
     ms_json_writer *w = &r->w;
@@ -1191,9 +1195,10 @@ const command report_command = {
     "  msgstore report before.jsonl after.jsonl -o both.html\n"
     "  msgstore report trace.log --location job_123 --as anthropic -o run.html\n"
     "\n"
-    "usage: msgstore report [OPTION...] STORE... [SESSION] -o FILE\n"
+    "usage: msgstore report [OPTION...] [STORE...] [SESSION] -o FILE\n"
     "Writes one page of HTML that shows runs: messages, calls beside their results,\n"
     "what a provider would see, tokens and costs, several runs side by side. It loads\n"
-    "nothing from a network. Keys, tokens and passwords are masked.\n",
+    "nothing from a network. Keys, tokens and passwords are masked. Without a STORE it\n"
+    "is the usual log of sync.\n",
     true,
 };

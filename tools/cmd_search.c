@@ -31,7 +31,7 @@ typedef struct searcher {
 /* The text around a match, in parts. */
 typedef struct snippet {
     ms_str before, match, after;
-    bool cut_before, cut_behind;
+    bool cut_before, cut_after;
 } snippet;
 
 /* Returns the end of a text, at most so many columns. */
@@ -60,7 +60,7 @@ static snippet snippet_of(ms_str text, const ms_found *f, size_t room)
     size_t left = s.after.len < around / 2 ? around - s.after.len : around / 2;
     s.before = last_columns(ms_str_n(near.ptr, (size_t)(s.match.ptr - near.ptr)), left);
     s.cut_before = s.before.ptr > text.ptr;
-    s.cut_behind = end < text.ptr + text.len;
+    s.cut_after = end < text.ptr + text.len;
     return s;
 }
 
@@ -96,7 +96,7 @@ static void print_snippet(const searcher *s, const ms_found *f, output *out)
     cell_put(&c, text.match);
     emit_cell(&c, s->table.colour ? "\033[1;33m" : NULL, out);
     cell_put(&c, text.after);
-    if (text.cut_behind) cell_put(&c, MS_STR("\xe2\x80\xa6"));
+    if (text.cut_after) cell_put(&c, MS_STR("\xe2\x80\xa6"));
     emit_cell(&c, NULL, out);
     emit_text(out, "\n");
 }
@@ -299,7 +299,7 @@ static int choose_words(job *j, const char **name, const char **text)
     return USAGE;
 }
 
-/* Says that nothing was found, and in how much. */
+/* Reports that nothing was found, and in how many messages. */
 static void complain_of_none(const searcher *s)
 {
     ms_listing list;

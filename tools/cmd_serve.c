@@ -194,7 +194,7 @@ static const struct {
     {"state", NULL, 0, serve_state},
 };
 
-/* Returns a copy that the server frees. */
+/* Sets the body of an answer to a copy of the text, which the server frees. */
 static void set_body(web_answer *to, ms_str text)
 {
     to->body = malloc(text.len + 1);

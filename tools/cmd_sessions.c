@@ -46,14 +46,32 @@ static ms_str title_of(session_list *l, ms_str text)
     return ms_buf_text(&buf);
 }
 
-/* Returns the beginning of a message of a session. Of several stores the number may be
- * that of a message in another one. */
-static ms_str words_of(session_list *l, const session *s, ms_str number)
+/* Returns the number of the first prompt of a session, as the facts of its location have
+ * it; 0: they do not. It is a number of the store whose facts they are: of several stores
+ * the last one that has it, see [api-union]. */
+static uint64_t first_prompt(session_list *l, const session *s)
 {
-    uint64_t seq;
+    ms_arena *arena = &l->job->arena;
+    size_t n = l->job->n_parts;
+    uint64_t seq = 0;
+    ms_str facts;
+    for (size_t i = n > 0 ? n : 1; i > 0; i--) {
+        ms_store *store = n > 0 ? l->job->parts[i - 1].job.store : l->job->store;
+        ms_location_get(store, s->info->location, arena, &facts, NULL);
+        ms_str number = text_of(arena, member(facts, "first"));
+        if (number.len == 0 || ms_json_u64(number, &seq) != MS_OK) continue;
+        return (uint64_t)(i - 1) << 40 | seq;
+    }
+    return 0;
+}
+
+/* Returns the beginning of the first prompt of a session; absent: it is not known. */
+static ms_str first_words(session_list *l, const session *s)
+{
     const ms_msg *msg;
     ms_str words = {NULL, 0};
-    if (ms_json_u64(number, &seq) != MS_OK) return words;
+    uint64_t seq = first_prompt(l, s);
+    if (seq == 0) return words;
     if (get_shown(l->job->store, seq, &l->job->arena, &msg, NULL) != MS_OK ||
         !ms_str_equal(location_of(msg), s->info->location)) {
         return words;
@@ -94,7 +112,7 @@ static void take_facts(session_list *l, session *s)
     s->agent = text_of(arena, v[0]);
     s->cwd = text_of(arena, v[1]);
     s->title = text_of(arena, v[2]);
-    if (s->title.len == 0) s->title = words_of(l, s, text_of(arena, v[3]));
+    if (s->title.len == 0 && v[3].ptr != NULL) s->title = first_words(l, s);
     s->model = text_of(arena, v[4]);
     s->parent = text_of(arena, v[5]);
     mask_fact(l, &s->agent);
@@ -278,15 +296,6 @@ static int newest_first(const void *a, const void *b)
     return (a_seq < b_seq) - (a_seq > b_seq);
 }
 
-/* Returns "1234", "56k", "1.2M". */
-static const char *short_number(uint64_t n, char out[24])
-{
-    if (n < 10000) snprintf(out, 24, "%" PRIu64, n);
-    else if (n < 999500) snprintf(out, 24, "%" PRIu64 "k", (n + 500) / 1000);
-    else snprintf(out, 24, "%.1fM", (double)n / 1e6);
-    return out;
-}
-
 /* Returns the beginning of a session's name if it is unique, else the complete name. */
 static ms_str short_name(const session_list *l, const session *s)
 {
@@ -393,6 +402,10 @@ ms_str resume_of(job *j, const ms_info *info, ms_str facts)
 
 enum { WIDE = 132, NARROW = 100, SLIM = 80, UNCUT = 100000 };
 
+#define NAME_TITLE "session"
+#define AGENT_TITLE "program"
+#define FOLDER_TITLE "folder"
+
 typedef struct widths {
     unsigned when, agent, folder, name, text;
     bool slim;                /* without folder and tokens */
@@ -413,6 +426,11 @@ static widths fit(session_list *l)
 {
     unsigned line = line_width();
     widths w = {line >= NARROW ? 17 : 10, 1, 1, 1, 0, line < SLIM};
+    if (output_is_terminal()) {
+        widen(&w.name, MS_STR(NAME_TITLE));
+        widen(&w.agent, MS_STR(AGENT_TITLE));
+        widen(&w.folder, MS_STR(FOLDER_TITLE));
+    }
     for (size_t i = 0; i < arrlenu(l->items); i++) {
         const session *s = &l->items[i];
         if (!s->shown) continue;
@@ -434,10 +452,21 @@ static widths fit(session_list *l)
     return w;
 }
 
+/* Prints the titles of the columns. Files and pipes have none: each of their lines is a
+ * session. */
+static void print_titles(const widths *w, output *out)
+{
+    put_column(out, MS_STR("last"), w->when, NULL);
+    put_column(out, MS_STR(NAME_TITLE), w->name, NULL);
+    put_column(out, MS_STR(AGENT_TITLE), w->agent, NULL);
+    if (!w->slim) put_column(out, MS_STR(FOLDER_TITLE), w->folder, NULL);
+    emit_text(out, w->slim ? " msgs  title\n" : " msgs  tokens  title\n");
+}
+
 static void print_session(const session_list *l, const session *s, const widths *w,
                           output *out)
 {
-    char when[TIME_MAX], count[24], tokens[24], buf[CELL_BYTES];
+    char when[TIME_MAX], count[NUMBER_MAX], tokens[NUMBER_MAX], buf[CELL_BYTES];
     bool colour = colour_wanted();
     ms_str date = session_time(s, when);
     if (date.len > w->when) date.len = w->when;
@@ -491,6 +520,7 @@ static void print_sessions(session_list *l, output *out)
         const session *s = &l->items[i];
         if (!s->shown) continue;
         if (shown++ >= o->limit && o->limit != 0) break;
+        if (!json && shown == 1 && output_is_terminal()) print_titles(&fitted, out);
         if (json) json_session(&w, l, s);
         else print_session(l, s, &fitted, out);
     }
@@ -575,8 +605,9 @@ const command sessions_command = {
     "\n"
     "usage: msgstore sessions [OPTION...] [STORE...]\n"
     "One line a session, newest first: when it ended in local time, its name, the\n"
-    "program, the folder, messages, tokens, title or first words. Without a STORE it is\n"
-    "the usual log of sync. view, history, search, usage and export take any piece of\n"
-    "the name that no other session has.\n",
+    "program, the folder, messages, tokens, title or first words. On a terminal the\n"
+    "columns have titles; a pipe has none. Without a STORE it is the usual log of sync.\n"
+    "view, history, search, usage and export take any piece of the name that no other\n"
+    "session has.\n",
     false,
 };

@@ -290,7 +290,8 @@ static int note_position(shipment *s)
 
 /* ---- Where to go on ---------------------------------------------------------------- */
 
-/* Reads one message of the log as it was appended. *found false: it has none. */
+/* Reads one message of the log as it was appended. *msg NULL: the log has none of that
+ * number. The message is valid until the caller closes the cursor. */
 static ms_result read_message(shipment *s, uint64_t seq, ms_cursor *it,
                               const ms_msg **msg, ms_error *err)
 {

@@ -2,7 +2,7 @@
 
 #define _GNU_SOURCE
 #include "commands.h"
-#include "keep.h"
+#include "timer.h"
 #include "places.h"
 #include "postgres.h"
 #include "usual.h"
@@ -221,11 +221,11 @@ static int run_sync(job *j)
     uint64_t newest;
     const options *o = j->options;
     output out = {stdout, 0};
-    if (o->uninstall) return output_end(&out, keep_remove(&out));
+    if (o->uninstall) return output_end(&out, timer_remove(&out));
     bool made = !is_postgres(o->files[0]) && !is_there(o->files[0]);
     if (made && !o->usual && !is_log_name(j, o->files[0])) return USAGE;
     if (o->usual && !usual_log_prepare(o->files[0])) return FAILED;
-    if (o->install) return output_end(&out, keep_install(o, &out));
+    if (o->install) return output_end(&out, timer_install(o, &out));
     memset(&s, 0, sizeof s);
     int code = open_to_append(j, true, &newest);
     if (code != FINE) return code;
@@ -257,7 +257,7 @@ static int run_sync(job *j)
 static const option_row sync_rows[] = {
     {OPT_QUIET, "print nothing but complaints"},
     {OPT_JSON, "one JSON object"},
-    {OPT_REFUSE, "refuse what is unknown or odd instead of keeping it whole"},
+    {OPT_REFUSE, "refuse what is unknown or odd instead of timed_sync it whole"},
     MAX_ROW,
     {OPT_SYNC, "end: one sync after the last message (the default); none"},
     WRITE_ROWS,

@@ -6,6 +6,7 @@
 #include "zone.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -119,19 +120,88 @@ static int by_name(const void *a, const void *b)
     return order != 0 ? order : (x->name.len > y->name.len) - (x->name.len < y->name.len);
 }
 
-/* Returns whether the cost of an answer is known; of all, if there are none. */
+/* Returns whether the cost of one of the answers is known, or there are no answers. */
 static bool is_priced(const cost_row *row)
 {
     return row->answers == 0 || row->unpriced < row->answers;
 }
 
-static void put_numbers(output *out, const cost_row *row)
+
+/* ---- The table --------------------------------------------------------------------- */
+
+/* The columns of numbers, and how wide they are: of exact numbers, of short ones. */
+static const struct {
+    const char *title;
+    unsigned exact, brief;
+    bool slim;                /* also on the narrowest terminals */
+} usage_columns[] = {
+    {"answers", 7, 7, false}, {"input", 10, 6, true},  {"written", 9, 7, false},
+    {"cached", 10, 6, false}, {"output", 9, 6, true}, {"cost", 8, 8, true},
+};
+enum { EXACT_LINE = 80, BRIEF_LINE = 60, LEAST_NAME = 8, ONE_BLANK = 1, TWO_BLANKS = 2 };
+
+/* What fits a line: numbers as they are, or short ones, or short ones of some columns. */
+typedef struct layout {
+    bool brief, slim;
+    unsigned line;            /* columns; without a terminal no limit */
+    unsigned name;            /* columns of the name, which comes last */
+} layout;
+
+static layout layout_of_line(void)
 {
-    char cost[32] = "-";
+    layout l = {line_width() < EXACT_LINE, line_width() < BRIEF_LINE, UINT_MAX, UINT_MAX};
+    unsigned used = TWO_BLANKS - ONE_BLANK;
+    for (size_t i = 0; i < COUNT_OF(usage_columns); i++) {
+        if (l.slim && !usage_columns[i].slim) continue;
+        used += ONE_BLANK;
+        used += l.brief ? usage_columns[i].brief : usage_columns[i].exact;
+    }
+    if (!output_is_terminal()) return l;
+    l.line = line_width();
+    l.name = l.line > used + LEAST_NAME ? l.line - used : LEAST_NAME;
+    return l;
+}
+
+/* Prints a value of a column, to the right; nothing if the line has no such column.
+ * Returns whether it printed one. */
+static bool put_value(output *out, const layout *l, size_t column, const char *text,
+                      bool first)
+{
+    unsigned width = usage_columns[column].exact;
+    if (l->slim && !usage_columns[column].slim) return false;
+    if (l->brief) width = usage_columns[column].brief;
+    emit_format(out, "%s%*s", first ? "" : " ", (int)width, text);
+    return true;
+}
+
+static const char *number_text(const layout *l, uint64_t n, char out[NUMBER_MAX])
+{
+    if (l->brief) return short_number(n, out);
+    snprintf(out, NUMBER_MAX, "%" PRIu64, n);
+    return out;
+}
+
+static void put_titles(output *out, const layout *l)
+{
+    bool first = true;
+    for (size_t i = 0; i < COUNT_OF(usage_columns); i++) {
+        first = !put_value(out, l, i, usage_columns[i].title, first) && first;
+    }
+    emit_text(out, "\n");
+}
+
+static void put_numbers(output *out, const layout *l, const cost_row *row)
+{
+    char text[NUMBER_MAX], cost[NUMBER_MAX] = "-";
+    const uint64_t numbers[] = {row->answers, fresh_of(row), row->written, row->cached,
+                                row->output};
+    bool first = true;
+    for (size_t i = 0; i < COUNT_OF(numbers); i++) {
+        first = !put_value(out, l, i, number_text(l, numbers[i], text), first) && first;
+    }
     if (is_priced(row)) snprintf(cost, sizeof cost, "%.2f", row->cost);
-    emit_format(out, "%7" PRIu64 " %10" PRIu64 " %9" PRIu64 " %10" PRIu64 " %9" PRIu64
-                " %8s  ", row->answers, fresh_of(row), row->written, row->cached,
-                row->output, cost);
+    put_value(out, l, COUNT_OF(numbers), cost, first);
+    emit_text(out, "  ");
 }
 
 /* Returns the end of a path that is wider than so many columns, which names the project.
@@ -148,41 +218,92 @@ static ms_str path_end(ms_str path, unsigned room, bool *cut)
     return path;
 }
 
-static void print_report(usage_report *u, output *out)
+/* Adds a name that is truncated after so many columns, a path at its beginning. */
+static void put_name(cell *c, ms_str name, unsigned room)
 {
     char buf[CELL_BYTES];
-    const options *o = u->job->options;
-    unsigned room = line_width() > 80 ? line_width() - 60 : 20;
-    emit_format(out, "%7s %10s %9s %10s %9s %8s\n", "answers", "input", "written",
-                "cached", "output", "cost");
-    for (size_t i = 0; i < arrlenu(u->groups); i++) {
-        cell c = cell_over(buf, sizeof buf, room);
-        bool cut = false;
-        ms_str name = u->groups[i].name;
-        put_numbers(out, &u->groups[i].sum);
-        if (name.len > 0 && name.ptr[0] == '/') name = path_end(name, room, &cut);
-        if (cut) cell_put(&c, MS_STR("\xe2\x80\xa6"));
-        cell_put(&c, name.len > 0 ? name : MS_STR("-"));
-        emit(out, c.buf, c.len);
-        emit_text(out, "\n");
+    cell shown = cell_over(buf, sizeof buf, room);
+    bool cut = false;
+    if (name.len > 0 && name.ptr[0] == '/') name = path_end(name, room, &cut);
+    if (cut) cell_put(&shown, MS_STR("\xe2\x80\xa6"));
+    cell_put(&shown, name.len > 0 ? name : MS_STR("-"));
+    cell_put(c, ms_str_n(shown.buf, shown.len));
+}
+
+static void put_row(output *out, const layout *l, const usage_group *group)
+{
+    char buf[CELL_BYTES];
+    cell c = cell_over(buf, sizeof buf, UINT_MAX);
+    put_numbers(out, l, &group->sum);
+    put_name(&c, group->name, l->name);
+    emit(out, c.buf, c.len);
+    emit_text(out, "\n");
+}
+
+/* Prints which model has no price, with a name that fits the line. */
+static void put_unpriced(output *out, const layout *l, const tally_row *row)
+{
+    char tail[100], buf[CELL_BYTES], text[NUMBER_MAX];
+    unsigned room = 100;
+    int n = snprintf(tail, sizeof tail, " (%" PRIu64 " answer%s, %s tokens)", row->count,
+                     plural(row->count), number_text(l, row->bytes, text));
+    unsigned used = (unsigned)(sizeof "no price: " - 1) + (unsigned)n;
+    if (l->line < used + room) room = l->line > used + 2 ? l->line - used : 2;
+    cell c = cell_over(buf, sizeof buf, UINT_MAX);
+    put_name(&c, row->text.len > 0 ? row->text : MS_STR("a model without a name"), room);
+    emit_text(out, "no price: ");
+    emit(out, c.buf, c.len);
+    emit_format(out, "%s\n", tail);
+}
+
+/* Prints where costs are from, on as many lines as it takes. list: the file of --prices,
+ * or NULL. */
+static void put_sources(output *out, const layout *l, const char *list)
+{
+    const char *own = "else prices of ";
+    char buf[3][CELL_BYTES];
+    cell c[3];
+    unsigned used = 0;
+    for (size_t i = 0; i < 3; i++) c[i] = cell_over(buf[i], sizeof buf[i], UINT_MAX);
+    cell_put(&c[0], MS_STR("costs of transcripts,"));
+    if (list != NULL) {
+        cell_put(&c[1], ms_str_of(own));
+        put_name(&c[1], ms_str_of(list), l->line > 40 ? l->line - 16 : 24);
+        cell_put(&c[1], MS_STR(","));
     }
-    put_numbers(out, &u->total);
+    cell_put(&c[2], ms_str_of(list != NULL ? "else of " : own));
+    cell_put(&c[2], ms_str_of(prices_date()));
+    for (size_t i = 0; i < 3; i++) {
+        if (c[i].len == 0) continue;
+        bool fits = used == 0 || c[i].width < l->line - used;
+        if (used > 0) emit_text(out, fits ? " " : "\n");
+        used = fits ? used + (used > 0) + c[i].width : c[i].width;
+        emit(out, c[i].buf, c[i].len);
+    }
+    emit_text(out, "\n");
+}
+
+static void print_report(usage_report *u, output *out)
+{
+    layout l = layout_of_line();
+    char text[NUMBER_MAX];
+    put_titles(out, &l);
+    for (size_t i = 0; i < arrlenu(u->groups); i++) put_row(out, &l, &u->groups[i]);
+    put_numbers(out, &l, &u->total);
     emit_text(out, "in all\n");
     for (size_t i = 0; i < arrlenu(u->unpriced.rows); i++) {
-        const tally_row *row = &u->unpriced.rows[i];
-        ms_str model = row->text.len > 0 ? row->text : MS_STR("a model without a name");
-        emit_format(out, "no price: %.*s (%" PRIu64 " answer%s, %" PRIu64 " tokens)\n",
-                    (int)(model.len < 100 ? model.len : 100), model.ptr, row->count,
-                    plural(row->count), row->bytes);
+        put_unpriced(out, &l, &u->unpriced.rows[i]);
     }
     if (u->undated.count > 0) {
-        emit_format(out, "no time: %" PRIu64 " answer%s, %" PRIu64 " tokens, left out\n",
-                    u->undated.count, plural(u->undated.count), u->undated.bytes);
+        emit_format(out, "no time: %" PRIu64 " answer%s, %s tokens, left out\n",
+                    u->undated.count, plural(u->undated.count),
+                    number_text(&l, u->undated.bytes, text));
     }
-    emit_format(out, "costs of transcripts, else prices of %s%s%s\n",
-                o->prices != NULL ? o->prices : "", o->prices != NULL ? ", else of " : "",
-                prices_date());
+    put_sources(out, &l, u->job->options->prices);
 }
+
+
+/* ---- JSON -------------------------------------------------------------------------- */
 
 void json_usage_row(ms_json_writer *w, const char *name, ms_str value,
                     const cost_row *row)
@@ -309,7 +430,7 @@ const command usage_command = {
     "  msgstore usage my.log --by day --since '1 week ago' --prices prices.json\n"
     "  msgstore usage ~/.claude/projects --by session\n"
     "\n"
-    "usage: msgstore usage [OPTION...] STORE [SESSION]\n"
+    "usage: msgstore usage [OPTION...] [STORE] [SESSION]\n"
     "Adds up tokens: input that was not cached, written to a cache, read from one,\n"
     "output. Each answer of a model counts once, with the last report of it; what a\n"
     "subagent or a fork repeats of its parent does not count again.\n"
@@ -320,6 +441,7 @@ const command usage_command = {
     "model has no price the cost is -, in JSON null, and does not count in sums.\n"
     "\n"
     "An answer without a time has the day of the message before it. In a session\n"
-    "without any it has no day (-); --since and --until leave it out and count it.\n",
+    "without any it has no day (-); --since and --until leave it out and count it.\n"
+    "Without a STORE it is the usual log of sync.\n",
     false,
 };

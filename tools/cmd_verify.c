@@ -69,29 +69,82 @@ static uint64_t file_size(const char *path)
     return stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
 }
 
-/* Counts the answers whose messages are hidden: usage has them, and a copy has not. */
-static int count_hidden(job *j, cost_row *sum)
+/* What answers cost that the log has, and a copy has not. */
+typedef struct lost_usage {
+    cost_row hidden;          /* their messages are hidden */
+    cost_row visible;         /* their messages are not chosen */
+} lost_usage;
+
+/* Returns the number of the first of the newest n messages of a location; 0: of all. */
+static uint64_t first_kept(job *j, const ms_keep *keep, ms_str location, tally *firsts)
+{
+    ms_cursor it;
+    const ms_msg *msg;
+    ms_query q = {0};
+    if (keep->newest == 0 || location.len == 0) return 0;
+    tally_row *row = tally_row_of(firsts, location);
+    if (row == NULL) exit(no_memory());
+    if (row->count > 0) return row->bytes;
+    row->count = 1;
+    q.location = location;
+    q.limit = keep->newest;
+    if (ms_query_open(j->store, &q, &it, NULL) != MS_OK) return 0;
+    if ((msg = ms_next(&it)) != NULL) row->bytes = ms_seq(msg);
+    ms_cursor_close(&it, NULL);
+    return row->bytes;
+}
+
+/* Returns whether a message is chosen, as ms_keep describes it. firsts: the first
+ * numbers of locations, as far as they are known (tally_row.bytes). */
+static bool is_kept(job *j, const ms_keep *keep, const ms_msg *msg, tally *firsts)
+{
+    int64_t ns;
+    ms_str location = location_of(msg);
+    bool named = keep->n_locations == 0;
+    for (size_t i = 0; i < keep->n_locations && !named; i++) {
+        named = ms_str_equal(keep->locations[i], location);
+    }
+    if (!named) return false;
+    if (keep->has_since && ms_time(msg, &ns) && ns < keep->since_ns) return false;
+    return ms_seq(msg) >= first_kept(j, keep, location, firsts);
+}
+
+/* Counts the answers whose messages are hidden or not chosen. DAMAGED: some could not be
+ * read. */
+static int count_lost_usage(job *j, const ms_keep *keep, lost_usage *lost)
 {
     cost_row *rows = NULL;
     const ms_msg *msg;
     ms_arena arena = {0}, one = {0};
-    memset(sum, 0, sizeof *sum);
+    tally firsts = {0};
+    memset(lost, 0, sizeof *lost);
     int code = costs_of_each(j->store, &arena, &rows);
     for (size_t i = 0; i < arrlenu(rows); i++) {
         ms_arena_reset(&one);
         ms_result found = ms_get_by_seq(j->store, rows[i].seq, &one, &msg, NULL);
-        if (found == MS_E_NOT_FOUND) costs_add(sum, &rows[i]);
+        if (found == MS_E_NOT_FOUND) costs_add(&lost->hidden, &rows[i]);
+        else if (msg != NULL && !is_kept(j, keep, msg, &firsts))
+            costs_add(&lost->visible, &rows[i]);
     }
     arrfree(rows);
+    tally_free(&firsts);
     ms_arena_deinit(&one);
     ms_arena_deinit(&arena);
     return code;
 }
 
+static void print_lost_usage(output *out, const char *kind, const cost_row *sum)
+{
+    if (sum->answers == 0) return;
+    emit_format(out, "usage      %" PRIu64 " answer%s of %s messages, %" PRIu64
+                " tokens, that the copy does not count\n", sum->answers,
+                plural(sum->answers), kind, sum->input + sum->output);
+}
+
 /* Writes the kept messages of the open log to the file `path` (NULL: a dry run), and
- * reports. hidden: the answers of hidden messages; NULL: they were not counted. */
+ * reports. lost: the usage that the copy lacks; NULL: it was not counted. */
 static int rewrite_into(job *j, const char *path, const ms_keep *keep,
-                        const cost_row *hidden)
+                        const lost_usage *lost)
 {
     output out = {stdout, 0};
     ms_error err;
@@ -109,11 +162,8 @@ static int rewrite_into(job *j, const char *path, const ms_keep *keep,
     }
     int code = exit_code(result);
     print_copy(&out, &report);
-    if (hidden != NULL && hidden->answers > 0) {
-        emit_format(&out, "usage      %" PRIu64 " answer%s of hidden messages, %" PRIu64
-                    " tokens, that the copy does not count\n", hidden->answers,
-                    plural(hidden->answers), hidden->input + hidden->output);
-    }
+    if (lost != NULL) print_lost_usage(&out, "hidden", &lost->hidden);
+    if (lost != NULL) print_lost_usage(&out, "visible", &lost->visible);
     if (ms_log_stat(j->store, &info, NULL) == MS_OK && info.lost_end != 0) {
         emit_format(&out, "cut        %s was durable up to byte %" PRIu64 " once\n",
                     "the log", info.lost_end);
@@ -131,10 +181,10 @@ static int rewrite_into(job *j, const char *path, const ms_keep *keep,
 }
 
 /* Rewrites a log to the second argument. */
-static int rewrite(job *j, const ms_keep *keep, const cost_row *hidden)
+static int rewrite(job *j, const ms_keep *keep, const lost_usage *lost)
 {
     const options *o = j->options;
-    return rewrite_into(j, o->n_files > 1 ? o->files[1] : NULL, keep, hidden);
+    return rewrite_into(j, o->n_files > 1 ? o->files[1] : NULL, keep, lost);
 }
 
 static int run_repair(job *j)
@@ -167,10 +217,10 @@ static int run_compact(job *j)
     desc.mode = in_place ? MS_LOG_WRITE : MS_LOG_READ; /* keeps other writers out */
     desc.lock_wait_ms = o->wait_ms;
     int code = open_log(j, o->files[0], &desc);
-    cost_row hidden;
-    int counted = code == FINE ? count_hidden(j, &hidden) : code;
+    lost_usage lost;
+    int counted = code == FINE ? count_lost_usage(j, &keep, &lost) : code;
     if (code != FINE || !is_read(counted)) return counted;
-    return rewrite(j, &keep, &hidden); /* which reports damage */
+    return rewrite(j, &keep, &lost); /* which reports damage */
 }
 
 static const option_row verify_rows[] = {
@@ -183,9 +233,10 @@ const command verify_command = {
     "examples:\n"
     "  msgstore verify trace.log\n"
     "\n"
-    "usage: msgstore verify STORE\n"
+    "usage: msgstore verify [STORE]\n"
     "Reads every byte of a log and prints what is damaged, a range a line. It changes\n"
-    "nothing. Exit code 0: whole, 3: damaged.\n",
+    "nothing. Without a STORE it is the usual log of sync. Exit code 0: whole, 3:\n"
+    "damaged.\n",
     false,
 };
 
@@ -228,8 +279,9 @@ const command compact_command = {
     "usage: msgstore compact [OPTION...] IN [OUT]\n"
     "Copies a log, or what is to be kept of it, into the new log OUT. Messages keep\n"
     "their numbers. Without a choice all are kept, as they are now: what was hidden,\n"
-    "and the earlier texts of amended messages are left out. So is what answers of\n"
-    "hidden messages cost: of these a line says how many, and how many tokens.\n"
+    "and the earlier texts of amended messages are left out. With a message its\n"
+    "usage is left out: lines count the answers and tokens of hidden messages, and of\n"
+    "visible ones that are dropped. --keep-last counts visible messages alone.\n"
     "The messages of one view stand together in OUT: a new process reads a conversation\n"
     "in a tenth of the time. To read everything in order takes longer than before.\n",
     false,

@@ -50,7 +50,6 @@ const char *files_built_with(void)
 #endif
 }
 
-
 void files_limit(uint64_t bytes)
 {
     limit = bytes > 0 ? bytes : LIMIT;
@@ -225,9 +224,9 @@ static int unpack(file_text *f, const char *name)
     ZSTD_DStream *stream = ZSTD_createDStream();
     ZSTD_inBuffer in = {f->text.ptr, f->text.len, 0};
     size_t len = 0, left = 1;
-    unsigned long long told = ZSTD_getFrameContentSize(f->text.ptr, f->text.len);
-    bool known = told != ZSTD_CONTENTSIZE_UNKNOWN && told != ZSTD_CONTENTSIZE_ERROR;
-    if (known && told > limit) len = SIZE_MAX;
+    unsigned long long stated = ZSTD_getFrameContentSize(f->text.ptr, f->text.len);
+    bool known = stated != ZSTD_CONTENTSIZE_UNKNOWN && stated != ZSTD_CONTENTSIZE_ERROR;
+    if (known && stated > limit) len = SIZE_MAX;
     while (stream != NULL && in.pos < in.size && !ZSTD_isError(left) && len <= limit) {
         if (!file_room(&out, len + 4 * STEP)) break;
         ZSTD_outBuffer to = {out.buf, end_of(&out, limit), len};
@@ -295,6 +294,7 @@ int file_load(file_text *f, const char *path)
 int file_load_head(file_text *f, const char *path, bool *all)
 {
     size_t len = 0;
+    const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
     int code = FINE, fd = open_file(f, path, NULL);
     *all = false;
     f->text = ms_str_n(NULL, 0);
@@ -305,7 +305,7 @@ int file_load_head(file_text *f, const char *path, bool *all)
         ssize_t n = read(fd, f->buf + len, HEAD_MAX - len);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) {
-            complain("%s: cannot read: %s", path, strerror(errno));
+            complain("%s: cannot read: %s", name, strerror(errno));
             code = FAILED;
         }
         *all = n == 0;
@@ -345,8 +345,7 @@ static int zip_member(zip_t *zip, zip_uint64_t index, file_text *f, uint64_t mos
     for (zip_int64_t n = 1; n > 0 && len <= most; len += (size_t)n) {
         if (!file_room(f, len + STEP)) n = -1;
         else n = zip_fread(file, f->buf + len, end_of(f, most) - len);
-        if (n < 0) break;
-        if (n == 0) break;
+        if (n <= 0) break;
     }
     zip_fclose(file);
     f->text = ms_str_n(f->buf, len);

@@ -301,7 +301,8 @@ const fileformat *format_of(ms_str text, bool all)
 
 /* ---- A text in a format ------------------------------------------------------------ */
 
-typedef struct intake {
+/* The state of reading a text in a format. */
+typedef struct text_reading {
     reading r;
     const fileformat *format;
     const options *options;
@@ -313,9 +314,9 @@ typedef struct intake {
     size_t reported;
     bool growing;
     int code;
-} intake;
+} text_reading;
 
-static void bad_json(intake *in, uint64_t offset, const ms_error *err)
+static void bad_json(text_reading *in, uint64_t offset, const ms_error *err)
 {
     const char *place = err->line > 0 ? strstr(err->message, "): ") : NULL;
     uint64_t line = in->line + (err->line > 0 ? err->line - 1 : 0);
@@ -337,7 +338,7 @@ static void bad_json(intake *in, uint64_t offset, const ms_error *err)
  * reading. */
 static void text_damaged(reading *r, uint64_t offset, const char *what)
 {
-    intake *in = (intake *)(void *)r; /* its first member */
+    text_reading *in = (text_reading *)(void *)r; /* its first member */
     ms_error err;
     memset(&err, 0, sizeof err);
     err.offset = offset;
@@ -353,7 +354,7 @@ static void text_damaged(reading *r, uint64_t offset, const char *what)
     if (in->code == FAILED) trace_fail(r->t, FAILED);
 }
 
-static ms_result check_value(intake *in, ms_str text, ms_str *value, ms_error *err)
+static ms_result check_value(text_reading *in, ms_str text, ms_str *value, ms_error *err)
 {
     ms_result result = ms_json_check(text, NULL, value, err);
     if (result != MS_E_UTF8 || GIVEN(in->options, REFUSE)) return result;
@@ -362,14 +363,14 @@ static ms_result check_value(intake *in, ms_str text, ms_str *value, ms_error *e
     return repaired.ptr != NULL ? MS_OK : result;
 }
 
-static bool goes_on(const intake *in)
+static bool goes_on(const text_reading *in)
 {
     return trace_code(in->r.t) == FINE && in->code != FAILED;
 }
 
 /* Returns where in a damaged line an entry of the format begins that ends the line: a
  * process that wrote it went on where another one was stopped. len: there is none. */
-static size_t last_object(const intake *in, ms_str line)
+static size_t last_object(const text_reading *in, ms_str line)
 {
     ms_json_opts repair = {0, true};
     ms_str value;
@@ -382,7 +383,7 @@ static size_t last_object(const intake *in, ms_str line)
     return line.len;
 }
 
-static void read_entry(intake *in, uint64_t offset, ms_str value)
+static void read_entry(text_reading *in, uint64_t offset, ms_str value)
 {
     trace_at(in->r.t, offset, in->line);
     in->format->read(&in->r, value);
@@ -391,7 +392,7 @@ static void read_entry(intake *in, uint64_t offset, ms_str value)
 
 /* Reads a line that is not one value: whole entries that follow each other without a
  * newline, and what follows a torn one. */
-static void read_joined(intake *in, uint64_t offset, ms_str line, ms_error *err)
+static void read_joined(text_reading *in, uint64_t offset, ms_str line, ms_error *err)
 {
     ms_str value;
     while (line.len > 0 && goes_on(in)) {
@@ -412,7 +413,7 @@ static void read_joined(intake *in, uint64_t offset, ms_str line, ms_error *err)
     }
 }
 
-static void read_lines(intake *in, ms_str text, uint64_t base, uint64_t *done)
+static void read_lines(text_reading *in, ms_str text, uint64_t base, uint64_t *done)
 {
     const char *begin = text.ptr;
     ms_str value;
@@ -436,7 +437,7 @@ static void read_lines(intake *in, ms_str text, uint64_t base, uint64_t *done)
 }
 
 /* Reads a document; if it ends too early, its complete part. */
-static void read_document(intake *in, ms_str text, uint64_t base, uint64_t *done)
+static void read_document(text_reading *in, ms_str text, uint64_t base, uint64_t *done)
 {
     ms_str value;
     ms_error err;
@@ -454,7 +455,7 @@ static void read_document(intake *in, ms_str text, uint64_t base, uint64_t *done
 int format_read(const fileformat *f, ms_str text, trace *t, const char *path,
                 const options *o, counts *c, bool growing, uint64_t *done)
 {
-    intake in;
+    text_reading in;
     memset(&in, 0, sizeof in);
     in.r.t = t;
     in.r.path = path;

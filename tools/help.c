@@ -86,7 +86,8 @@ static void put_option(output *out, const option_row *row)
     put_words(out, row->text, column, TEXT_COLUMN);
 }
 
-/* Starts each list on a line of its own. */
+/* Prints a word of a list, on the next line if this one, of which *used columns are
+ * taken, has no room for it. */
 static void put_word(output *out, const char *word, size_t *used)
 {
     if (*used + 1 + strlen(word) > HELP_WIDTH) {

@@ -166,7 +166,7 @@ typedef struct splitter {
     bool string, escape;
 } splitter;
 
-typedef enum split { SPLIT_MORE, SPLIT_BEFORE, SPLIT_BEHIND } split;
+typedef enum split { SPLIT_MORE, SPLIT_BEFORE, SPLIT_AFTER } split;
 
 /* Returns whether the value ends before or after this byte. */
 static split splitter_step(splitter *p, char c)
@@ -175,7 +175,7 @@ static split splitter_step(splitter *p, char c)
         bool end = c == '"' && !p->escape;
         p->escape = !p->escape && c == '\\';
         p->string = !end;
-        return end && p->depth == 0 ? SPLIT_BEHIND : SPLIT_MORE;
+        return end && p->depth == 0 ? SPLIT_AFTER : SPLIT_MORE;
     }
     switch (c) {
     case '"': p->string = true; return SPLIT_MORE;
@@ -184,7 +184,7 @@ static split splitter_step(splitter *p, char c)
     case '}':
     case ']':
         if (p->depth == 0) return SPLIT_BEFORE;
-        return --p->depth == 0 ? SPLIT_BEHIND : SPLIT_MORE;
+        return --p->depth == 0 ? SPLIT_AFTER : SPLIT_MORE;
     default:
         return p->depth == 0 && (c == ',' || is_space(c)) ? SPLIT_BEFORE : SPLIT_MORE;
     }
@@ -212,7 +212,7 @@ static int next_value(source *s, ms_str *value)
     ms_json_opts opts = {0, s->rescuing};
     ms_error err;
     size_t len = 0, look = s->rescuing ? BLOCK_SIZE / 64 : BLOCK_SIZE;
-    for (split found = SPLIT_MORE; found != SPLIT_BEHIND; len++) {
+    for (split found = SPLIT_MORE; found != SPLIT_AFTER; len++) {
         int code = s->start + len == s->len ? source_read(s) : FINE;
         if (code != FINE) return code;
         if (s->start + len == s->len) break;
@@ -305,7 +305,7 @@ static conversation next_conversation(reader *r)
 
 /* Returns whether messages of unknown formats are kept: always without --strict, for
  * append only with --lenient. */
-static bool is_kind_reader(const reader *r)
+static bool keeps_unknown(const reader *r)
 {
     bool keeps = r->sink->rescue != NULL && !GIVEN(r->options, REFUSE);
     return keeps || GIVEN(r->options, LENIENT);
@@ -375,7 +375,7 @@ static int take_message(reader *r, ms_str object, const ms_format *format,
 {
     ms_error err;
     char what[64];
-    ms_read_opts opts = {is_kind_reader(r), r->source.rescuing};
+    ms_read_opts opts = {keeps_unknown(r), r->source.rescuing};
     size_t at = offset_of(r, object);
     taken t = {&r->source, at, object, ++r->objects, talk->number, {NULL, 0}};
     ms_arena_reset(&r->arena);
@@ -394,7 +394,7 @@ static int take_system(reader *r, const ms_format *d, ms_str body, conversation 
     static const char form[] = "{\"%s\":%.*s,\"%s\":[]}";
     ms_error err;
     ms_str value;
-    ms_read_opts opts = {is_kind_reader(r), r->source.rescuing};
+    ms_read_opts opts = {keeps_unknown(r), r->source.rescuing};
     if (d == NULL || d->system == NULL) return FINE;
     if (!ms_json_member(body, ms_str_of(d->system), &value)) return FINE;
     taken t = {&r->source, offset_of(r, value), value, ++r->objects, talk->number,

@@ -14,9 +14,9 @@
  * Each part uses only those before it: base (exit codes, text, options, output), listing
  * (tables, lines of a format), input (a splitter; formats, conversations), store, the
  * commands (cmd_*.c, each with its row and its help), this file. Transcripts of other
- * programs are in transcripts.c, the rules of providers in lint.c. A function that
- * returns int returns an exit code, and the one that finds that it is not 0 reports
- * why. */
+ * programs are read by read_*.c into a trace (trace.c), which formats.c lists, and
+ * written by write_*.c. The rules of providers are in lint.c. A function that returns int
+ * returns an exit code, and the one that finds that it is not 0 reports why. */
 
 #define _GNU_SOURCE
 #include "help.h"
@@ -42,7 +42,7 @@ static const struct option long_options[] = {
 #define X(name, word, argument) {word, (argument) != NULL, NULL, OPT_FIRST + OPT_##name},
     OPTIONS(X)
 #undef X
-    {"session", 1, NULL, OPT_FIRST + OPT_LOCATION}, /* another word for it */
+    {"session", 1, NULL, OPT_FIRST + OPT_LOCATION}, /* the same as location */
     {NULL, 0, NULL, 0},
 };
 
@@ -278,13 +278,13 @@ static bool is_format(int id)
     return id == OPT_FROM || id == OPT_TO || id == OPT_FORMAT;
 }
 
-/* Returns whether a command writes the files of other programs. */
-static bool writes(const command *c)
+/* Returns whether a command writes transcripts, in the formats of other programs. */
+static bool exports(const command *c)
 {
     return c == &export_command || c == &hand_over_command;
 }
 
-/* Reports an option that the command has not, with the nearest that it has. */
+/* Reports an option that the command does not have, with the nearest that it has. */
 static int bad_option(const command *c, const char *word)
 {
     char text[128], meant[128];
@@ -309,18 +309,18 @@ static int bad_word(const command *c, int id, const char *text, const char *word
     char meant[128], value[128];
     near_word n = near_begin(ms_str_of(word));
     for (size_t i = 0; ms_format_at(i) != NULL && is_format(id); i++) {
-        if (!writes(c)) near_try(&n, ms_str_of(ms_format_at(i)->name));
+        if (!exports(c)) near_try(&n, ms_str_of(ms_format_at(i)->name));
     }
     for (size_t i = 0; format_at(i) != NULL && id == OPT_FROM; i++) {
         near_try(&n, ms_str_of(format_at(i)->name));
     }
-    for (size_t i = 0; writer_at(i) != NULL && writes(c) && is_format(id); i++) {
+    for (size_t i = 0; writer_at(i) != NULL && exports(c) && is_format(id); i++) {
         near_try(&n, ms_str_of(writer_at(i)->name));
     }
     for (size_t i = 0; ms_profile_at(i) != NULL && id == OPT_AS; i++) {
         near_try(&n, ms_str_of(ms_profile_at(i)->name));
     }
-    for (size_t i = 0; id == OPT_TO && writes(c) && i < COUNT_OF(programs); i++) {
+    for (size_t i = 0; id == OPT_TO && exports(c) && i < COUNT_OF(programs); i++) {
         if (strcmp(programs[i][0], word) == 0) n.best = ms_str_of(programs[i][1]);
     }
     cost_by by = BY_MODEL;
@@ -329,7 +329,7 @@ static int bad_word(const command *c, int id, const char *text, const char *word
     size_t len = strlen(value);
     snprintf(value + len, sizeof value - len, "%s", near_text(&n, meant));
     int code = bad_usage(c, text, value);
-    if (writes(c) && is_format(id)) {
+    if (exports(c) && is_format(id)) {
         put_writers(&err);
         return code;
     }
@@ -374,7 +374,7 @@ static int parse_options(const command *c, int argc, char **argv, options *o)
         if (id == OPT_FORMAT && o->provider != NULL && c == &history_command) {
             expected = NULL;
         }
-        if (o->writer != NULL && !writes(c)) expected = "a message format";
+        if (o->writer != NULL && !exports(c)) expected = "a message format";
         if (expected == NULL) continue;
         snprintf(text, sizeof text, "--%s expects %s, not ", word, expected);
         return bad_word(c, id, text, optarg);

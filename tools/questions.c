@@ -90,7 +90,7 @@ void asked_watch(void)
 }
 
 int asked_guarded(asked *a, const mcp_value *v, ms_buf *answer,
-                   int (*run)(asked *, const mcp_value *, ms_buf *))
+                  int (*run)(asked *, const mcp_value *, ms_buf *))
 {
 #if defined SIGBUS && !defined _WIN32
     if (sigsetjmp(out_of_call, 1) != 0) {
@@ -159,8 +159,8 @@ static uint32_t check_add(uint32_t check, const char *text)
     return (check ^ 0xffu) * 16777619u; /* the end of the text */
 }
 
-const char *cursor_text(const char *tool, const mcp_value *v, size_t n,
-                               const place *at, char out[CURSOR_BYTES])
+const char *cursor_text(const char *tool, const mcp_value *v, size_t n, const place *at,
+                        char out[CURSOR_BYTES])
 {
     uint32_t check = check_add(2166136261u, tool);
     for (size_t i = 0; i < n; i++) {
@@ -173,7 +173,7 @@ const char *cursor_text(const char *tool, const mcp_value *v, size_t n,
 }
 
 int cursor_take(const char *tool, const mcp_value *v, size_t n, const char *text,
-                       place *at)
+                place *at)
 {
     char same[CURSOR_BYTES];
     bool read = sscanf(text, "%" SCNd64 ":%" SCNu64 ":", &at->ns, &at->number) == 2;
@@ -190,13 +190,6 @@ static bool is_after(const place *at, int64_t ns, uint64_t number)
 
 
 /* ---- What answers have in common --------------------------------------------------- */
-
-ms_str clip(ms_str text, size_t most)
-{
-    if (text.len <= most) return text;
-    while (most > 0 && ((unsigned char)text.ptr[most] & 0xC0) == 0x80) most--;
-    return ms_str_n(text.ptr, most);
-}
 
 ms_str short_text(asked *a, ms_str text)
 {
@@ -292,7 +285,6 @@ bool mask_text(asked *a, ms_value value, ms_arena *arena, masked_text *out)
     out->text = value.text;
     return good && !out->failed;
 }
-
 
 int find_message(asked *a, uint64_t seq, const ms_msg **msg)
 {

@@ -63,7 +63,7 @@ int asked_guarded(asked *a, const mcp_value *v, ms_buf *answer,
 int asked_times(asked *a, const mcp_value *since, const mcp_value *until);
 
 /* Finds the session that a client names, by its name or a piece of it as answers show
- * them, so that no question tells more of a secret in a name than an answer does. */
+ * them, so that no question shows more of a secret in a name than an answer does. */
 int choose_session(asked *a, const char *name, ms_str *location);
 /* Finds a message, in the arena of the job. */
 int find_message(asked *a, uint64_t seq, const ms_msg **msg);
@@ -91,8 +91,6 @@ int cursor_take(const char *tool, const mcp_value *v, size_t n, const char *text
 
 /* ---- What answers have in common --------------------------------------------------- */
 
-/* Cuts a text to so many bytes, at a character. */
-ms_str clip(ms_str text, size_t most);
 /* Returns the beginning of a text, whose secrets are masked before it is cut; of one that
  * cannot be masked nothing. */
 ms_str short_text(asked *a, ms_str text);

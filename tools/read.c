@@ -17,7 +17,7 @@ ms_value value_of(reading *r, ms_str json)
 static ms_str part_text(ms_str part)
 {
     static const json_key keys[] = {KEY("type"), KEY("text"), KEY("content"),
-                               KEY("cache_prompt"), KEY("refusal")};
+                                    KEY("cache_prompt"), KEY("refusal")};
     ms_str v[5], none = {NULL, 0};
     if (is_kind(part, MS_JSON_STRING)) return part;
     pick(part, keys, 5, v);
@@ -257,8 +257,8 @@ enum { BLOCK_TYPE, BLOCK_TEXT, BLOCK_ID, BLOCK_NAME, BLOCK_INPUT, BLOCK_CALL,
        BLOCK_CONTENT, BLOCK_ERROR, BLOCK_KEYS };
 
 static const json_key block_keys[] = {KEY("type"), KEY("text"), KEY("id"), KEY("name"),
-                                 KEY("input"), KEY("tool_use_id"), KEY("content"),
-                                 KEY("is_error")};
+                                      KEY("input"), KEY("tool_use_id"), KEY("content"),
+                                      KEY("is_error")};
 
 /* Returns the result of a call. */
 static ms_envelope block_result(reading *r, const ms_str *v)

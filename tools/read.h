@@ -65,8 +65,7 @@ extern const fileformat claude_format, codex_format, codex_exec_format, agents_f
 /* Returns JSON as a value; a JSON string becomes text. */
 ms_value value_of(reading *r, ms_str json);
 /* Returns content in the form of the models: a list of one plain text part, or a
- * string, becomes that text; the rest stays. `member_name` is the member with a part's
- * text. */
+ * string, becomes that text, and so does a list of such parts; the rest stays. */
 ms_value said_by(reading *r, ms_str content);
 /* Returns all plain text of a content, parts joined with a blank line; absent if it has
  * none. */
@@ -89,9 +88,9 @@ void put_piece(reading *r, ms_envelope *m, ms_str id, bool *first);
 /* Adds the cost of an answer; the session's model is the last one named. */
 void put_use(reading *r, const use *u);
 
-/* Notes that an entry of a kind has a prompt, which one of another kind may repeat;
- * returns whether one of that kind has noted it, and forgets it. */
+/* Notes that an entry of a kind has a prompt, which one of another kind may repeat. */
 void prompt_note(reading *r, unsigned kind, ms_str text);
+/* Returns whether an entry of that kind has noted the prompt, and forgets it. */
 bool prompt_forget(reading *r, unsigned kind, ms_str text);
 
 /* Names the session after the file: the part of the path that distinguishes it. */

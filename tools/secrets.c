@@ -76,6 +76,7 @@ static bool is_begin(ms_str text, size_t at)
     return escape == '\\' && strchr("nrtbf", before) != NULL;
 }
 
+/* Returns whether a word stands at a place of a text. */
 static bool holds(ms_str text, size_t at, const char *word)
 {
     size_t len = strlen(word);
@@ -110,7 +111,7 @@ static size_t distinct_end(ms_str text, size_t at, size_t n, size_t end)
     return end;
 }
 
-/* Does the same in any case of letters; word is in lower case. */
+/* Does what holds() does, in any case of letters; word is in lower case. */
 static bool holds_any_case(ms_str text, size_t at, const char *word)
 {
     size_t i = 0, room = text.len - at;

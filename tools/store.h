@@ -16,7 +16,7 @@ enum { EVENTS_MAX = 1000 };
 typedef struct job {
     const options *options;
     ms_store *store;          /* NULL: none is open */
-    bool log;                 /* it is a log file, */
+    bool log;                 /* the store is a log file, */
     bool appends;             /* opened for appending */
     ms_arena arena;
     ms_log_event *events;      /* events of a log, each range once, at most EVENTS_MAX */
@@ -25,7 +25,7 @@ typedef struct job {
                                   itself */
     size_t n_parts;
     bool lossy;               /* a file of messages was damaged */
-    bool listing_damaged;     /* and so was a listing, which was said */
+    bool listing_damaged;     /* and so was a listing, which was reported */
     bool none;                /* nothing was found: exit code 1, or 3 with damage */
     tally names;              /* of conversations that were read */
     counts counts;            /* of the entries read from transcripts */

@@ -12,29 +12,29 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PIECE = 16, NUMBERS_MAX = 1 << 24 };
+enum { PIECE = 16, NUMBERS_MAX = 1 << 24 }; /* numbers: of a piece (SY9); of a file */
 
 /* Which messages the readers take: what others read of a file is compared. */
 enum { READER = 2, UNREAD_MAX = 10 };
 
-/* What the facts of a file have: of equal values none is written again. */
-typedef struct said {
+/* What the log has as facts of a file: a value that is equal is not written again. */
+typedef struct file_facts {
     uint64_t messages, reader;
     size_t shared;
-    uint64_t noted;           /* UINT64_MAX: not said */
+    uint64_t noted;           /* UINT64_MAX: it is absent */
     size_t in_pieces;         /* of the numbers, from the first on */
     bool whole;               /* the numbers are two texts, as version 0.2.0 wrote them */
     bool leaving, early;
-} said;
+} file_facts;
 
-static const said said_nothing = {0, 0, 0, UINT64_MAX, 0, false, false, false};
+static const file_facts no_facts = {0, 0, 0, UINT64_MAX, 0, false, false, false};
 
 typedef struct state {
     uint64_t size, done, hash;
     int64_t changed;
     trace_known messages;
     uint64_t *leaving;        /* messages that are to be hidden: an stb_ds array */
-    said said;
+    file_facts facts;
     bool known;
     bool early;               /* it ended early, or was damaged */
     bool impossible;          /* no file has such numbers */
@@ -141,10 +141,10 @@ static bool read_lists(state *st, ms_arena *arena, ms_str facts)
                             numbers_read(&m->dead, text_of(arena, v[1]), NUMBERS_MAX)
                           : read_pieces(arena, facts, 'n', count_of(v[2]), &m->numbers) &&
                             read_pieces(arena, facts, 'd', count_of(v[3]), &m->dead);
-    st->said.whole = whole;
-    st->said.in_pieces = whole ? 0 : arrlenu(m->numbers);
-    st->said.messages = count_of(v[2]);
-    st->said.leaving = v[4].ptr != NULL;
+    st->facts.whole = whole;
+    st->facts.in_pieces = whole ? 0 : arrlenu(m->numbers);
+    st->facts.messages = count_of(v[2]);
+    st->facts.leaving = v[4].ptr != NULL;
     return good && numbers_read(&st->leaving, text_of(arena, v[4]), NUMBERS_MAX);
 }
 
@@ -169,7 +169,7 @@ static ms_result read_state(syncing *s, ms_str name, state *st, ms_error *err)
     ms_str facts, v[8];
     ms_arena arena = {0};
     memset(st, 0, sizeof *st);
-    st->said = said_nothing;
+    st->facts = no_facts;
     ms_result result = ms_location_get(s->in.store, name, &arena, &facts, err);
     if (result == MS_OK) {
         pick(facts, names, 8, v);
@@ -185,10 +185,10 @@ static ms_result read_state(syncing *s, ms_str name, state *st, ms_error *err)
         /* the count of the last noted one can have come in a later line */
         if (st->size == 0 && st->messages.noted > 0) st->messages.noted--;
         st->impossible = !read_shared(st, &arena, v[5]) || st->impossible;
-        st->said.reader = count_of(v[7]);
-        st->said.noted = v[4].ptr != NULL ? noted : UINT64_MAX;
-        st->said.shared = arrlenu(st->messages.shared);
-        st->early = st->said.early = v[6].ptr != NULL;
+        st->facts.reader = count_of(v[7]);
+        st->facts.noted = v[4].ptr != NULL ? noted : UINT64_MAX;
+        st->facts.shared = arrlenu(st->messages.shared);
+        st->early = st->facts.early = v[6].ptr != NULL;
     }
     ms_arena_deinit(&arena);
     return result;
@@ -206,7 +206,7 @@ typedef struct noting {
     ms_str name;
     const char *path;
     ms_str text;
-    said said;
+    file_facts facts;
     bool own;                 /* the file has facts */
     bool begins;              /* they have the hash of its beginning */
     bool named;               /* its name leads to them */
@@ -252,7 +252,7 @@ static void note_numbers(noting *n, const trace *t, const trace_batch *b,
     const uint64_t *numbers = trace_numbers(t, &count);
     uint64_t *all = NULL;
     if (same > count) same = count;
-    if (same > n->said.in_pieces) same = n->said.in_pieces;
+    if (same > n->facts.in_pieces) same = n->facts.in_pieces;
     for (size_t i = 0; b->places != NULL && i < b->n; i++) {
         if (b->places[i] < same) same = b->places[i];
     }
@@ -264,7 +264,7 @@ static void note_numbers(noting *n, const trace *t, const trace_batch *b,
     }
     count = from + arrlenu(all);
     if (same < count) note_pieces(n, 'n', same, all, arrlenu(all));
-    if (count != n->said.messages || n->said.whole) note_member(n, "messages", count);
+    if (count != n->facts.messages || n->facts.whole) note_member(n, "messages", count);
     arrfree(all);
 }
 
@@ -273,8 +273,8 @@ static void note_dead(noting *n, const trace *t)
     size_t count, same = 0, before = arrlenu(n->dead);
     const uint64_t *dead = trace_dead(t, &count);
     while (same < count && same < before && dead[same] == n->dead[same]) same++;
-    if (same == count && count == before && !n->said.whole) return;
-    if (n->said.whole) same = 0;
+    if (same == count && count == before && !n->facts.whole) return;
+    if (n->facts.whole) same = 0;
     size_t from = same / PIECE * PIECE;
     if (same < count) note_pieces(n, 'd', same, dead + from, count - from);
     note_member(n, "taken_back", count);
@@ -287,16 +287,16 @@ static void note_trace(noting *n, const trace *t, const trace_batch *b,
     size_t n_leaving, n_shared;
     const uint64_t *leaving = trace_leaving(t, &n_leaving);
     const uint64_t *shared = trace_shared(t, &n_shared);
-    if (n->said.whole) {
+    if (n->facts.whole) {
         json_piece(&n->buf, n->buf.len > 1 ? "," : "{");
         json_piece(&n->buf, "\"numbers\":null,\"dead\":null");
     }
     note_numbers(n, t, b, seqs);
     note_dead(n, t);
-    if (trace_noted(t) != n->said.noted) note_member(n, "noted", trace_noted(t));
-    if (n_shared != n->said.shared) note_list(n, "shared", shared, n_shared);
-    if (n->said.reader != READER) note_member(n, "reader", READER);
-    if (n_leaving > 0 || n->said.leaving) note_list(n, "leaving", leaving, n_leaving);
+    if (trace_noted(t) != n->facts.noted) note_member(n, "noted", trace_noted(t));
+    if (n_shared != n->facts.shared) note_list(n, "shared", shared, n_shared);
+    if (n->facts.reader != READER) note_member(n, "reader", READER);
+    if (n_leaving > 0 || n->facts.leaving) note_list(n, "leaving", leaving, n_leaving);
 }
 
 static void note_begin(noting *n)
@@ -319,14 +319,14 @@ static void note_done(noting *n, const trace *t, const trace_batch *b)
     const uint64_t *dead = trace_dead(t, &n_dead);
     trace_numbers(t, &count);
     trace_leaving(t, &n_leaving);
-    n->said.in_pieces = n->said.messages = b->places == NULL ? count + b->n : count;
-    n->said.noted = trace_noted(t);
-    n->said.reader = READER;
-    trace_shared(t, &n->said.shared);
+    n->facts.in_pieces = n->facts.messages = b->places == NULL ? count + b->n : count;
+    n->facts.noted = trace_noted(t);
+    n->facts.reader = READER;
+    trace_shared(t, &n->facts.shared);
     arrsetlen(n->dead, n_dead);
     if (n_dead > 0) memcpy(n->dead, dead, n_dead * sizeof *dead);
-    n->said.whole = false;
-    n->said.leaving = n_leaving > 0;
+    n->facts.whole = false;
+    n->facts.leaving = n_leaving > 0;
     n->own = n->begins = true;
 }
 
@@ -351,7 +351,7 @@ static int write_state(noting *n, const unit *u, const trace *t, uint64_t done,
     snprintf(changed, sizeof changed, ",\"changed\":%" PRId64, u->changed);
     json_piece(&n->buf, changed);
     note_done_bytes(n, done);
-    if (early != n->said.early) {
+    if (early != n->facts.early) {
         json_piece(&n->buf, early ? ",\"early\":true" : ",\"early\":null");
     }
     if (t != NULL) note_trace(n, t, &none, NULL);
@@ -569,7 +569,7 @@ static ms_result find_moved(syncing *s, const char *path, ms_str text, bool mess
     bool same = st->known && !st->impossible && has_begun(st, text) &&
                 (messages || !copy);
     if (!same) free_state(st);
-    st->said = said_nothing;
+    st->facts = no_facts;
     return result;
 }
 
@@ -682,7 +682,7 @@ static int sync_messages(syncing *s, const unit *u, const state *st, trace **out
 
 /* ---- One file, and all of a folder ------------------------------------------------- */
 
-static void tell_progress(syncing *s)
+static void print_progress(syncing *s)
 {
     double now = clock_seconds(), seconds = now - s->began;
     if (!s->progress || now - s->reported < 0.2 || seconds < 0.5) return;
@@ -739,8 +739,8 @@ static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st, int lo
     code = hide_leaving(s, st);
     bool begins = has_begun(st, text), lines = f != NULL && f->shape == FILE_LINES;
     n.begins = n.own && begins;
-    n.said = st->said;
-    for (size_t i = 0; n.own && !n.said.whole && i < arrlenu(st->messages.dead); i++) {
+    n.facts = st->facts;
+    for (size_t i = 0; n.own && !n.facts.whole && i < arrlenu(st->messages.dead); i++) {
         arrput(n.dead, st->messages.dead[i]);
     }
     if (code != FINE) {
@@ -748,8 +748,8 @@ static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st, int lo
     } else if (zip && !ends_with(u->path, ".eval")) {
         note_unread(s, u->path, text);
     } else if (zip || f != NULL) {
-        /* what a sync has read that ended early is compared */
-        bool ours = st->size > 0 && st->said.reader == READER;
+        /* what a sync that ended early has read is compared */
+        bool ours = st->size > 0 && st->facts.reader == READER;
         uint64_t same = begins && lines && ours ? st->done : 0;
         code = take_transcript(&s->in, f, text, u->path, &st->messages, same, &t,
                                &done);
@@ -789,10 +789,10 @@ static int sync_changed(syncing *s, const unit *u, ms_str name, state *st)
     return put != FINE ? put : code;
 }
 
-/* Returns whether the newest record of what the log notes of a file says that it has not
- * changed. The older ones, one or two for each time that it had grown, are not read then:
- * a folder has many files that stay as they are. Beside damage all are read, since one of
- * them may be gone. */
+/* Returns whether the newest record of what the log notes of a file has its present size
+ * and time (SY1). The older ones, one or two for each time that it had grown, are not
+ * read then: a folder has many files that stay as they are. Beside damage all are read,
+ * since one of them may be gone. */
 static bool is_as_noted(const syncing *s, ms_str name, const unit *u)
 {
     static const json_key names[] = {KEY("size"), KEY("changed")};
@@ -905,7 +905,7 @@ int sync_unit(syncing *s, const unit *u)
     free(real);
     s->done++;
     s->bytes += u->size;
-    tell_progress(s);
+    print_progress(s);
     return code;
 }
 

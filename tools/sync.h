@@ -3,7 +3,7 @@
  * that were read, the numbers of its messages, and how many of them have their notes.
  *
  * (SY1) A file of the same size and time is not opened; by an import it is if it ended
- * early, or was damaged, so that the import says so each time.
+ * early, or was damaged, so that the import reports it each time.
  * (SY2) A file of lines that grew is recognised by the hash of its earlier bytes.
  * (SY3) The messages of a document are compared with those stored. From the first
  * difference on, the old ones are hidden and the new ones stored.

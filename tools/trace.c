@@ -524,15 +524,6 @@ ms_str stem_text(const char *path)
     return stem.len > 0 && ms_utf8_check(stem, NULL) ? stem : MS_STR("input");
 }
 
-/* Truncates a text to that many bytes, between characters. */
-static ms_str cut_text(ms_str text, size_t max)
-{
-    if (text.len <= max) return text;
-    text.len = max;
-    while (text.len > 0 && ((unsigned char)text.ptr[text.len] & 0xc0) == 0x80) text.len--;
-    return text;
-}
-
 /* Returns the part of a name that a store accepts: without NUL, and not too long. */
 static ms_str name_of(trace *t, ms_str name)
 {
@@ -545,7 +536,7 @@ static ms_str name_of(trace *t, ms_str name)
         }
         name = ms_str_n(out, n);
     }
-    return cut_text(name, MS_KEY_MAX);
+    return clip(name, MS_KEY_MAX);
 }
 
 void trace_session(trace *t, ms_str name)
@@ -790,9 +781,12 @@ void trace_incomplete(trace *t, ms_str what)
     row->count++;
 }
 
-/* The text of a note. Notes are short and frequent, so they need no JSON writer. */
+enum { NOTE_NAME = 300, NOTE_DIGITS = 40 };
+
+/* The text of a note. Notes are short and frequent, so they need no JSON writer. The
+ * room is for three names of NOTE_NAME bytes and nine numbers with their names. */
 typedef struct note_text {
-    char text[1024];
+    char text[2048];
     size_t len;
 } note_text;
 
@@ -830,7 +824,7 @@ static void note_number(note_text *n, const char *name, uint64_t value)
 /* Adds a name. Names have no quotes or controls as a rule; others are left out. */
 static void note_string(note_text *n, const char *name, ms_str value)
 {
-    if (value.len == 0 || value.len > 300 || !ms_utf8_check(value, NULL)) return;
+    if (value.len == 0 || value.len > NOTE_NAME || !ms_utf8_check(value, NULL)) return;
     for (size_t i = 0; i < value.len; i++) {
         unsigned char c = (unsigned char)value.ptr[i];
         if (c < 0x20 || c == '"' || c == '\\') return;
@@ -841,10 +835,22 @@ static void note_string(note_text *n, const char *name, ms_str value)
     note_bytes(n, "\"", 1);
 }
 
+/* Returns a sum as the file spells it, or a long one rounded; absent if it is no number,
+ * or below 0. */
+static ms_str dollars_of(ms_str value, char out[NOTE_DIGITS])
+{
+    double number;
+    ms_str none = {NULL, 0};
+    if (!is_kind(value, MS_JSON_NUMBER) || value.ptr[0] == '-') return none;
+    if (value.len <= NOTE_DIGITS) return value;
+    if (ms_json_f64(value, &number) != MS_OK) return none;
+    return ms_str_n(out, (size_t)snprintf(out, NOTE_DIGITS, "%.10g", number));
+}
+
 /* Adds the members of usage notes, and more. */
 static void note_use(note_text *n, const use *u)
 {
-    char text[40];
+    char text[NOTE_DIGITS];
     n->len = 0;
     note_bytes(n, "{", 1);
     note_number(n, "input_tokens", u->input);
@@ -853,13 +859,13 @@ static void note_use(note_text *n, const use *u)
     note_number(n, "cache_write_tokens", u->written);
     if (u->written_1h > 0) note_number(n, "cache_write_1h_tokens", u->written_1h);
     note_number(n, "reasoning_tokens", u->reasoning);
-    if (is_kind(u->cost_text, MS_JSON_NUMBER) && u->cost_text.ptr[0] != '-') {
+    ms_str cost = dollars_of(u->cost_text, text);
+    if (cost.len == 0 && u->cost > 0) {
+        cost = ms_str_n(text, (size_t)snprintf(text, sizeof text, "%.10g", u->cost));
+    }
+    if (cost.len > 0) {
         note_name(n, "cost");
-        note_bytes(n, u->cost_text.ptr, u->cost_text.len);
-    } else if (u->cost > 0) {
-        int len = snprintf(text, sizeof text, "%.10g", u->cost);
-        note_name(n, "cost");
-        note_bytes(n, text, (size_t)len);
+        note_bytes(n, cost.ptr, cost.len);
     }
     note_string(n, "model", u->model);
     note_string(n, "answer", u->answer);
@@ -953,8 +959,9 @@ void trace_use(trace *t, const use *u)
 void trace_total(trace *t, ms_str dollars)
 {
     static const char name[] = ",\"total_cost\":";
-    if (arrlenu(t->costs) == 0 || !is_kind(dollars, MS_JSON_NUMBER)) return;
-    if (dollars.ptr[0] == '-') return;
+    char text[NOTE_DIGITS];
+    dollars = dollars_of(dollars, text);
+    if (arrlenu(t->costs) == 0 || dollars.len == 0) return;
     cost_note *c = &arrlast(t->costs);
     const char *old = find_bytes(c->json.ptr, c->json.len, name, sizeof name - 1);
     size_t len = old != NULL ? (size_t)(old - c->json.ptr) : c->json.len - 1;
@@ -992,7 +999,7 @@ void trace_fact(trace *t, const char *name, ms_str text)
 {
     if (text.len == 0) return;
     fact *f = fact_of(t, name);
-    text = cut_text(text, FACT_MAX);
+    text = clip(text, FACT_MAX);
     if (ms_str_equal(f->text, text)) return;
     if (!copy_text(&t->kept, text, &f->text)) exit(no_memory());
 }
@@ -1078,8 +1085,9 @@ void trace_take_back_others(trace *t, ms_str list)
     free(named);
 }
 
-/* Returns the last entry of the branch that has content. */
-static uint32_t newest_segment_index(const trace *t)
+/* Returns the last entry of the session that is of its branch, in a prompt tree one with
+ * messages; NO_NODE: there is none. */
+static uint32_t newest_entry(const trace *t)
 {
     for (size_t i = arrlenu(t->nodes); i > t->session_node; i--) {
         const node *n = &t->nodes[i - 1];
@@ -1122,7 +1130,7 @@ static void find_dead(trace *t)
 {
     size_t n = arrlenu(t->nodes);
     if (t->desc.tree == TREE_NONE || n <= t->session_node) return;
-    bool *dead = dead_beside(t, newest_segment_index(t));
+    bool *dead = dead_beside(t, newest_entry(t));
     for (size_t i = t->session_node; i < n; i++) {
         if (dead[i]) t->nodes[i].marks |= ENTRY_DEAD;
     }

@@ -100,12 +100,12 @@ ms_str use_json(const use *u, ms_arena *arena);
 
 /* Sets a fact about the session; the last one counts, an empty one is ignored. */
 void trace_fact(trace *t, const char *name, ms_str text);
+/* Does the same, but the first one counts. */
+void trace_fact_first(trace *t, const char *name, ms_str text);
 /* Marks the next message as the first that a user typed. A fact has its number, not its
  * text, so that the text can be redacted. */
 void trace_first_prompt(trace *t);
 bool trace_has_prompt(const trace *t);
-/* Does the same, but the first one counts. */
-void trace_fact_first(trace *t, const char *name, ms_str text);
 
 /* Returns how many messages of the branch that ends at the entry just begun came before
  * it, since the entry of that id; `with` that entry's. All of the session if the id is

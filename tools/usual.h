@@ -9,8 +9,8 @@
  * not there, only for sync, which makes it, and for mcp, which waits for it. Returns
  * whether it is the first of them. */
 bool usual_log_take(const command *c, options *o);
-/* Returns whether a command that changes a log was given none; says how the usual one is
- * named. */
+/* Returns whether a command that changes a log was given none, and the usual one is
+ * there. Prints the command that names it. */
 bool usual_log_refuse(const command *c, const options *o);
 /* Where the one argument of a command that takes no session is no file: names commands
  * that do. */

@@ -117,7 +117,7 @@ static bool has_token(const server *s, const char *path)
 
 /* ---- The origin of a request ------------------------------------------------------- */
 
-/* What the headers of a request say of its origin. */
+/* The origin of a request, by its headers. */
 typedef struct origin {
     const server *server;
     unsigned hosts;           /* headers that name the host */
@@ -363,7 +363,7 @@ static void take_signals(sigset_t *outside)
 }
 
 /* Waits for what happens next, and handles it. */
-static int turn(server *s, struct MHD_Daemon *daemon, const sigset_t *outside)
+static int wait_and_run(server *s, struct MHD_Daemon *daemon, const sigset_t *outside)
 {
     int most = -1;
     fd_set to_read, to_write, odd;
@@ -391,7 +391,7 @@ static int turn(server *s, struct MHD_Daemon *daemon, const sigset_t *outside)
     return FINE;
 }
 
-static void say_nothing(void *ctx, const char *format, va_list list)
+static void log_nothing(void *ctx, const char *format, va_list list)
 {
     (void)ctx, (void)format, (void)list;
 }
@@ -402,7 +402,7 @@ static int serve(server *s, int fd, const char *url)
     take_signals(&outside);
     struct MHD_Daemon *daemon = mhd.start_daemon(
         MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, s,
-        MHD_OPTION_EXTERNAL_LOGGER, say_nothing, NULL,
+        MHD_OPTION_EXTERNAL_LOGGER, log_nothing, NULL,
         MHD_OPTION_LISTEN_SOCKET, fd,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)WEB_CONNECTIONS,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)WEB_IDLE,
@@ -415,7 +415,7 @@ static int serve(server *s, int fd, const char *url)
         return FAILED;
     }
     int code = s->desc->ready(s->desc->ctx, url) ? FINE : FAILED;
-    while (code == FINE && !asked_to_end) code = turn(s, daemon, &outside);
+    while (code == FINE && !asked_to_end) code = wait_and_run(s, daemon, &outside);
     mhd.stop_daemon(daemon);
     return code;
 }

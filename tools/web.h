@@ -23,7 +23,8 @@ typedef struct web_request web_request;
 
 /* An answer. The server frees the body. */
 typedef struct web_answer {
-    unsigned status;          /* 200, 400, 404, 500 */
+    unsigned status;          /* of HTTP: 200, 400, 404, 500; the server's own: 403,
+                               * 405, 503 */
     const char *type;         /* of the body */
     const char *policy;       /* Content-Security-Policy; NULL: nothing is allowed */
     char *body;               /* from malloc; NULL: none */

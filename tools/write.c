@@ -277,9 +277,19 @@ static said_part part_of(writing *w, const ms_envelope *m)
 
 /* ---- Sessions ---------------------------------------------------------------------- */
 
-/* Returns whether no format of transcripts has such a message. A hand-over also leaves
- * out work of other agents, and thoughts: a provider refuses thoughts that another one
- * signed. */
+static const char opaque[] = "data that only its own program reads";
+
+/* Returns whether a message is data with a member "item", as LangGraph's checkpoints are:
+ * the item is what the program's serializer made, and the content a word about it. */
+static bool is_opaque(const ms_envelope *m)
+{
+    ms_str item;
+    return m->type == MS_T_DATA && ms_member(m, MS_STR("item"), &item);
+}
+
+/* Returns the name under which a message is counted as left out; NULL: it is written. No
+ * format of transcripts has such messages. A hand-over also leaves out work of other
+ * agents, and thoughts: a provider refuses thoughts that another one signed. */
 static const char *left_out_as(const writing *w, const ms_envelope *m,
                                const said_part *p)
 {
@@ -287,6 +297,7 @@ static const char *left_out_as(const writing *w, const ms_envelope *m,
     uint64_t keep;
     bool takes_items = w->format == &codex_writer && p->items.ptr != NULL;
     if (m->type == MS_T_OTHER) what = "entries of other formats";
+    else if (is_opaque(m)) what = opaque;
     else if (m->type == MS_T_COMPACTION && !keep_of(m, &keep)) {
         what = "compactions that do not say what they keep";
     }
@@ -453,6 +464,7 @@ static int each_message(writing *w, bool first)
         if (!first) mask(w, &m);
         p = part_of(w, &m);
         if (first) note(w, &p);
+        w->opaque += first && is_opaque(&m);
         w->own += first && p.kind != PART_SYSTEM && !is_elsewhere(w, &p) &&
                   left_out_as(w, &m, &p) == NULL;
         if (first || is_elsewhere(w, &p) || is_left_out(w, &m, &p)) continue;
@@ -582,6 +594,10 @@ static int write_session(job *j, const filewriter *format, bool hand_over, outpu
     ms_json_init(&w.w, emit, out, false);
     int code = take_costs(&w);
     if (code == FINE) code = each_message(&w, true);
+    if (w.opaque > 0 && (w.own == 0 || !GIVEN(j->options, REPORT))) {
+        complain("%.*s: left out %" PRIu64 " message%s of %s", (int)location.len,
+                 location.ptr, w.opaque, plural(w.opaque), opaque);
+    }
     if (code == FINE && hand_over && w.own == 0) {
         complain("%.*s: no messages that another program can continue",
                  (int)location.len, location.ptr);

@@ -47,6 +47,7 @@ typedef struct writing {
     uint64_t own;             /* messages to write, without system texts and agents that
                                * have a part of their own */
     uint64_t undated;         /* messages written with made dates */
+    uint64_t opaque;          /* messages of data that only its own program reads */
     part_kind before;
     bool hand_over;           /* for another program: calls are paired, ids made valid,
                                * thoughts left out */

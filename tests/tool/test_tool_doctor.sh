@@ -301,6 +301,18 @@ view --json - <<<$nested => "agent_key":"sub1".*"content":"found it" -> 0 kept w
 hand-over --to pi $real/tool_heavy.jsonl => "role":"toolResult".*"toolName":"Bash" =0> "toolName":"unknown"
 hand-over --to claude-code --report $shared/codex-rollout/rollout-*.jsonl => * -> 0 system texts left out
 
+# As LangGraph's checkpoints: a word, and what the serializer of the program made.
+== data_that_only_its_program_reads_is_left_out_and_counted
+$ printf '{"type":"data","content":"loop 1","agent_key":"c1","location":"g","item":{"checkpoint":["msgpack","hKF2AQ=="]}}\n' >$tmp/opaque.jsonl
+$ printf '{"type":"user_message","content":"hi","location":"g"}\n{"type":"data","content":{"a":1},"location":"g"}\n' | cat - $tmp/opaque.jsonl | sed 's/"agent_key":"c1",//' >$tmp/mixed.jsonl
+import $tmp/mixed.log $tmp/mixed.jsonl --from framework => ^appended +3
+import $tmp/opaque.log $tmp/opaque.jsonl --from framework => ^appended +1
+hand-over $tmp/mixed.log --to codex => "hi" =0> loop 1|hKF2 => a.*:1} -> 0 ^msgstore: g: left out 1 message of data that only its own program reads$
+hand-over $tmp/mixed.log --to pi --report => "hi" =0> loop 1|hKF2 -> 0 ^ +1  data that only its own program reads left out$
+export $tmp/mixed.log --format codex => "hi" =0> loop 1 -> 0 ^msgstore: g: left out 1 message of data
+hand-over $tmp/opaque.log --to codex -> 4 ^msgstore: g: left out 1 message of data that only its own program reads$
+hand-over $tmp/opaque.log --to codex -> 4 ^msgstore: g: no messages that another program can continue$
+
 == hand_over_is_refused_and_leaves_the_file
 $ echo kept >$tmp/kept.jsonl
 hand-over $several --to codex -> 2 has .* sessions

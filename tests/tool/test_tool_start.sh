@@ -267,9 +267,28 @@ compact $tmp/cost.log $tmp/less.log => ^usage +1 answer of hidden
 usage $tmp/less.log => ^ +1 .* in all$
 compact $tmp/less.log --dry-run =0> ^usage
 
-== folder_of_usage_keeps_its_end
-usage $tmp/cost.log --by project => …[^ ]*/project-end$
+== compact_counts_the_usage_of_dropped_answers
+sync $tmp/four.log $tmp/cost.jsonl => ^messages   4 new
+compact $tmp/four.log --keep-last 2 --dry-run => ^dropped +2 messages$ => ^usage +1 answer of visible messages, 34 tokens, that the copy does not count$
+compact $tmp/four.log $tmp/two.log --keep-last 2 => ^usage +1 answer of visible messages, 34 tokens
+usage $tmp/two.log => ^ +1 +50 +0 +0 +6 .* in all$
+compact $tmp/four.log --keep-last 3 --dry-run =0> ^usage
+compact $tmp/four.log --keep-last 4 --dry-run =0> ^usage
+compact $tmp/four.log --since 2026-05-12T22:31:00Z --dry-run =0> ^usage
+compact $tmp/four.log --since 2026-05-12T22:31:30Z --dry-run => ^usage +1 answer of visible messages, 34 tokens
+compact $tmp/four.log --location cc11 --dry-run =0> ^usage
+compact $tmp/four.log --location other --dry-run => ^usage +2 answers of visible messages, 90 tokens
+# hidden messages are none of the newest, and answers of them have a line of their own
+compact $tmp/cost.log --keep-last 2 --dry-run => ^copied +2 messages =1> ^usage => ^usage +1 answer of hidden
+compact $tmp/cost.log --keep-last 1 --dry-run => ^copied +1 message, =1> ^usage
+compact $tmp/cost.log --location other --dry-run =2> ^usage => ^usage +1 answer of hidden messages, 56 => ^usage +1 answer of visible messages, 34
 END
+# shown COLUMNS WORDS...: what the tool prints on a terminal of that width.
+shown()
+{
+    script -qec "stty cols $1; PAGER=cat $tool ${*:2}" /dev/null </dev/null | tr -d '\r'
+}
+
 if has_terminal; then
     {
         echo '{"type":"file-history-snapshot","sessionId":"1ef7","uuid":"l1"}'
@@ -277,8 +296,19 @@ if has_terminal; then
         cat "$tmp/s.jsonl"
     } >"$tmp/left.jsonl"
     session <<'END'
+== folder_of_usage_keeps_its_end
+$ script -qec "stty cols 100; PAGER=cat $tool usage $tmp/cost.log --by project" /dev/null </dev/null | tr -d '\r' => …[^ ]*/project-end$
+
 == words_that_are_left_out_fit_no_terminal_at_all
 $ script -qec "stty cols 8; $tool sync $tmp/left.log $tmp/left.jsonl" /dev/null </dev/null | tr -d '\r' => ^left out .* 2 that are no messages: 1 [^,]*, and 1 more$
+
+== sessions_have_titles_of_columns_on_a_terminal_alone
+$ shown 140 sessions $tmp/cost.log => ^last +session +program +folder +msgs +tokens +title$ => [ ]project-end +2 +90  one$
+$ shown 60 sessions $tmp/cost.log =1> ^last +session +program +msgs +title$ =2> .
+$ shown 140 sessions $tmp/cost.log --full =1> ^last
+$ shown 140 sessions $tmp/cost.log --json =0> ^last
+$ shown 140 sessions $tmp/cost.log --cwd /nowhere =0> ^last
+sessions $tmp/cost.log =0> ^last =1> .
 
 == rows_fit_a_narrow_terminal
 $ script -qec "stty cols 60; NO_COLOR=1 $tool view $demo" /dev/null </dev/null | tr -d '\r' =0> ^.{61} => ^.{50,60}$
@@ -422,12 +452,6 @@ for kind in "assistant_message", "observation", "task":
 END
 "$tool" import "$tmp/mark.log" "$tmp/mark.jsonl" --location here >"$tmp/out" 2>&1
 
-# shown COLUMNS WORDS...: what the tool prints on a terminal of that width.
-shown()
-{
-    script -qec "stty cols $1; PAGER=cat $tool ${*:2}" /dev/null </dev/null | tr -d '\r'
-}
-
 # styles: with the escapes of styles as <1;4>, and bars and bullets as one byte.
 styles()
 {
@@ -516,11 +540,23 @@ for name in first second; do
     echo "{\"agent\":\"claude-code\",\"first\":1}" >"$tmp/facts"
     "$tool" location "$tmp/$name.log" "$name" - <"$tmp/facts" >"$tmp/out" 2>&1
 done
+# What a program has added comes before the prompt. a and c are of one session.
+for name in a b c; do
+    printf '{"type":"user","uuid":"%s0","parentUuid":null,"sessionId":"%s","cwd":"/w","timestamp":"2026-05-12T22:30:00Z","isMeta":true,"message":{"role":"user","content":"added by a program"}}\n{"type":"user","uuid":"%s1","parentUuid":"%s0","sessionId":"%s","timestamp":"2026-05-12T22:31:00Z","message":{"role":"user","content":"prompt of %s"}}\n{"type":"assistant","uuid":"%s2","parentUuid":"%s1","sessionId":"%s","timestamp":"2026-05-12T22:32:00Z","message":{"id":"m%s","role":"assistant","content":"yes"}}\n' \
+        $name ${name/c/a}${name/c/a}11 $name $name ${name/c/a}${name/c/a}11 $name $name $name ${name/c/a}${name/c/a}11 $name >"$tmp/meta-$name.jsonl"
+done
 "$tool" import "$tmp/stream.log" $streams/claude-partial.jsonl --from claude-code >"$tmp/out" 2>&1
 sed '/"type":"result"/s/"is_error":false/"is_error":true/' $streams/claude-partial.jsonl >"$tmp/failed.jsonl"
 session <<'END'
 == session_of_several_stores_has_its_own_title
 sessions $tmp/first.log $tmp/second.log =1> the first$ =1> the second$
+
+== session_of_several_files_has_its_first_prompt_as_title
+sessions $tmp/meta-a.jsonl $tmp/meta-b.jsonl =1> prompt of a$ =1> prompt of b$
+sessions $tmp/meta-b.jsonl $tmp/first.log $tmp/meta-a.jsonl =1> prompt of a$ =1> prompt of b$ =1> the first$
+view $tmp/meta-a.jsonl $tmp/meta-b.jsonl --location nobody -> 4 ^msgstore: bb11 prompt of b$
+# one session in two files: its facts are those of the last one
+sessions $tmp/meta-a.jsonl $tmp/meta-c.jsonl =1> prompt of c$
 
 == session_is_found_by_the_times_that_are_known
 sessions $tmp/first.log => ^2026-05-11 

@@ -44,6 +44,13 @@ answer 1 claude-opus-4-6 $noon "$two" ',"costUSD":0.5' >"$tmp/own.jsonl"
 answer 1 claude-opus-4-6 $noon "$two" ',"costUSD":0' >"$tmp/free.jsonl"
 answer 1 no-such-model $noon "$two" >"$tmp/unknown.jsonl"
 { cat "$tmp/own.jsonl"; answer 2 no-such-model $noon "$two"; } >"$tmp/some.jsonl"
+# A cost of many digits, and names as long as a note takes them.
+long()
+{
+    printf "%0$2d" 0 | tr 0 "$1"
+}
+printf '{"type":"assistant","uuid":"u1","parentUuid":null,"sessionId":"s","timestamp":"%s","costUSD":0.%s,"message":{"id":"%s","role":"assistant","model":"%s","content":[{"type":"tool_use","id":"c","name":"%s","input":{}}],"usage":{%s}}}\n' \
+    $noon "$(long 1 1100)" "$(long m 299)" "$(long x 299)" "$(long B 299)" "$two" >"$tmp/digits.jsonl"
 names='claude-opus-4-6 claude-opus-4-6-20991231 claude-opus-4-6[1m] anthropic/claude-opus-4-6 openrouter/anthropic/claude-opus-4-6'
 for name in $names; do answer "${name//[^a-z0-9]/}" "$name" $noon "$two"; done >"$tmp/names.jsonl"
 for name in claude opus-4-6 claude-opus-4-60 claude-opus-4-6-fast; do
@@ -55,6 +62,7 @@ done_with()
 {
     printf '{"type":"result","subtype":"success","result":"hi","sessionId":"s","uuid":"r%s","total_cost_usd":%s}\n' "$1" "$1"
 }
+{ sed 's/"costUSD":[0-9.]*,//' "$tmp/digits.jsonl"; done_with "0.$(long 2 1100)"; } >"$tmp/digits-total.jsonl"
 {
     answer 1 claude-opus-4-6 $noon "$two"
     answer 2 claude-sonnet-4-6 $noon "$two"
@@ -95,6 +103,11 @@ usage $tmp/unknown.jsonl => ^ +1 +1000000 +0 +0 +0 +-  no-such-model$ => ^no pri
 usage $tmp/unknown.jsonl --json => "unpriced":\["no-such-model"\]
 $ money $tmp/some.jsonl => ^0\.500000 1$
 usage $tmp/some.jsonl => ^ +2 .* 0\.50  in all$
+
+== long_words_and_numbers_of_a_file_make_no_bad_note
+$ money $tmp/digits.jsonl => ^0\.111111 0$
+usage $tmp/digits.jsonl --by tool => ^ +1 .* B{299}$
+$ money $tmp/digits-total.jsonl => ^0\.222222 0$
 
 == model_is_found_by_its_whole_name
 $ money $tmp/names.jsonl => ^25\.000000 0$
@@ -183,4 +196,46 @@ usage $tmp/days.jsonl --by day --timezone Europe/Berlin => 2026-01-05$ => 2026-0
 END
 else
     echo "skip days_follow_summer_time: no /usr/share/zoneinfo"
+fi
+
+# ---- On a terminal no row of a table is wider than it.
+
+# widest COLUMNS ARGUMENTS: the columns of the widest line that the tool prints there, "-"
+# if it is wider than the terminal.
+widest()
+{
+    script -qec "stty cols $1; NO_COLOR=1 PAGER=cat $tool ${*:2}" /dev/null </dev/null |
+        tr -d '\r' | sed 's/…/./g' >"$tmp/wide"
+    awk -v n="$1" 'length > most { most = length } END { print (most > n ? "-" : most) }' "$tmp/wide"
+}
+
+huge='"input_tokens":81234567,"output_tokens":7654321,"cache_creation_input_tokens":12345678,"cache_read_input_tokens":43210987'
+{
+    answer 1 a-model-with-a-name-that-is-longer-than-any-terminal-of-a-person-who-reads-this $noon "$huge"
+    answer 2 x $noon "$huge"
+    answer 3 x '' "$huge"
+} | sed 's|/w/p|/home/a-person-with-a-long-name/projects-of-the-year/a-folder-with-a-long-name|' >"$tmp/huge.jsonl"
+cp "$tmp/list" "$tmp/a-list-of-prices-with-a-name-that-is-longer-than-sixty-columns"
+if has_terminal; then
+    for columns in 40 60 80 140; do
+        session <<'END'
+== usage_is_no_wider_than_the_terminal
+$ widest $columns usage $tmp/huge.jsonl => ^[1-9]
+$ widest $columns usage $tmp/huge.jsonl --by project => ^[1-9]
+$ widest $columns usage $tmp/huge.jsonl --by session --since 2020-01-01 => ^[1-9]
+$ widest $columns usage $tmp/huge.jsonl --prices $tmp/a-list-of-prices-with-a-name-that-is-longer-than-sixty-columns => ^[1-9]
+END
+    done
+    session <<'END'
+== usage_keeps_exact_numbers_where_they_fit
+$ widest 80 usage $tmp/huge.jsonl --by day; cat $tmp/wide => ^answers +input +written +cached +output +cost$ => ^ +3 +243703701 +37037034 +129632961 +22962963 
+$ widest 60 usage $tmp/huge.jsonl --by day; cat $tmp/wide => ^answers +input written cached output +cost$ => ^ +3 243\.7M +37\.0M 129\.6M +23\.0M 
+$ widest 40 usage $tmp/huge.jsonl --by day; cat $tmp/wide => ^ *input output +cost$ => ^243\.7M +23\.0M 
+
+== names_are_whole_without_a_terminal
+usage $tmp/huge.jsonl => who-reads-this$
+usage $tmp/huge.jsonl --by project => [ ]/home/a-person-with-a-long-name/projects-of-the-year/a-folder-with-a-long-name$
+END
+else
+    echo "skip usage_is_no_wider_than_the_terminal: no script(1)"
 fi

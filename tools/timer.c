@@ -1,7 +1,7 @@
-/* See keep.h. */
+/* See timer.h. */
 
 #define _GNU_SOURCE
-#include "keep.h"
+#include "timer.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -79,12 +79,12 @@ static void put_cron_word(output *out, const char *text)
     emit_text(out, "'");
 }
 
-typedef struct keeping {
+typedef struct timed_sync {
     char *program;
     char **paths;             /* the log, the folders: an stb_ds array */
-} keeping;
+} timed_sync;
 
-static void put_service(output *out, const keeping *k)
+static void put_service(output *out, const timed_sync *k)
 {
     emit_text(out, "[Unit]\nDescription=Transcripts of agent programs into a log\n\n"
                    "[Service]\nType=oneshot\nNice=10\n");
@@ -112,7 +112,7 @@ static void put_timer(output *out)
                    "Persistent=true\n\n[Install]\nWantedBy=timers.target\n");
 }
 
-static void put_cron_line(output *out, const keeping *k)
+static void put_cron_line(output *out, const timed_sync *k)
 {
     emit_text(out, "17 * * * * ");
     for (size_t i = 0; i < COUNT_OF(variables); i++) {
@@ -159,7 +159,7 @@ static int make_folders(const char *path)
     return code;
 }
 
-static int write_units(const keeping *k, output *out)
+static int write_units(const timed_sync *k, output *out)
 {
     char *folder = unit_folder();
     if (folder == NULL) {
@@ -188,7 +188,7 @@ static int write_units(const keeping *k, output *out)
 }
 
 /* Returns whether no text has a control character, which no unit and no crontab has. */
-static bool are_plain(const keeping *k)
+static bool are_plain(const timed_sync *k)
 {
     bool plain = true;
     size_t n = arrlenu(k->paths);
@@ -201,9 +201,9 @@ static bool are_plain(const keeping *k)
     return plain;
 }
 
-int keep_install(const options *o, output *out)
+int timer_install(const options *o, output *out)
 {
-    keeping k = {program_path(), NULL};
+    timed_sync k = {program_path(), NULL};
     int code = FINE;
     for (size_t i = 0; i < o->n_files && code == FINE; i++) {
         char *path = absolute(o->files[i]);
@@ -233,7 +233,7 @@ int keep_install(const options *o, output *out)
     return code;
 }
 
-int keep_remove(output *out)
+int timer_remove(output *out)
 {
     char *folder = unit_folder();
     int code = NOT_FOUND;
