@@ -90,16 +90,16 @@ judge_mcp()
 {
     rm -rf $out/mcp && mkdir -p $out/mcp
     if ! python3 tests/tool/mcp/sessions.py $out/mcp/t 1000 ||
-        ! build/msgstore sync $out/mcp/log $out/mcp/t >>$out/install.log; then
+        ! build/msgstore sync $out/mcp/my.log $out/mcp/t >>$out/install.log; then
         echo "FAIL mcp: the log was not made"
         return
     fi
     if $out/py/bin/python -c 'from mcp import Client' 2>/dev/null; then
-        $out/py/bin/python tests/platform/sdk/mcp_client.py build/msgstore $out/mcp/log ||
+        $out/py/bin/python tests/platform/sdk/mcp_client.py build/msgstore $out/mcp/my.log ||
             echo "FAIL mcp_client.py: it ended with $?"
     else echo "skip mcp_python: the package is not there"; fi
     if [ -d $out/js/node_modules ]; then
-        node tests/platform/sdk/mcp_client.mjs $out build/msgstore $out/mcp/log ||
+        node tests/platform/sdk/mcp_client.mjs $out build/msgstore $out/mcp/my.log ||
             echo "FAIL mcp_client.mjs: it ended with $?"
     else echo "skip mcp_node: no package is there"; fi
 }
