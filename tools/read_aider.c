@@ -103,6 +103,7 @@ static void aider_session(chat *c, ms_str date)
     char name[64], when[64];
     aider_flush(c);
     while (date.len > 0 && (unsigned char)date.ptr[date.len - 1] <= ' ') date.len--;
+    if (!ms_utf8_check(date, NULL)) date = text_repaired(date, trace_arena(c->r->t));
     size_t most = 40;
     while (most > 0 && most < date.len && (date.ptr[most] & 0xc0) == 0x80) most--;
     int len = (int)(date.len < most ? date.len : most);
@@ -183,13 +184,6 @@ static void aider_read(reading *r, ms_str text)
 {
     chat c;
     bool whole;
-    size_t bad;
-    ms_arena repaired = {0}; /* messages have copies of the text */
-    if (!ms_utf8_check(text, &bad)) {
-        r->damaged(r, bad, "bytes that are no UTF-8");
-        text = text_repaired(text, &repaired);
-        if (text.ptr == NULL) exit(no_memory());
-    }
     memset(&c, 0, sizeof c);
     c.r = r;
     c.marked = has_marks(text);
@@ -205,8 +199,6 @@ static void aider_read(reading *r, ms_str text)
         }
     }
     aider_flush(&c);
-    r->model = ms_str_n(NULL, 0);
-    ms_arena_deinit(&repaired);
 }
 
 const fileformat aider_format = {
