@@ -1136,7 +1136,8 @@ uint64_t trace_since(const trace *t, ms_str id, bool with)
     size_t n = arrlenu(t->nodes), from = t->session_node;
     if (n <= from) return 0;
     index_of *ids = t->ids; /* a look-up may move the map */
-    index_of *found = id.ptr != NULL ? hmgetp_null(ids, id_hash(id)) : NULL;
+    bool known = id.ptr != NULL && ids != NULL; /* an absent map would be made here */
+    index_of *found = known ? hmgetp_null(ids, id_hash(id)) : NULL;
     if (found != NULL && found->value >= from) from = found->value + (with ? 0 : 1);
     bool *dead = dead_beside(t, (uint32_t)(n - 1));
     for (size_t i = from; i + 1 < n; i++) count += dead[i] ? 0 : t->nodes[i].count;
