@@ -759,7 +759,7 @@ static ms_result facts_there(shipment *s, const ms_msg *facts, uint64_t *retired
     if (result == MS_OK) {
         result = ms_pg_ship_facts(s->to, source_of(s), location, &arena, &texts, &n, err);
     }
-    for (size_t i = 0; i < n && result == MS_OK; i++) {
+    for (size_t i = 0; result == MS_OK && i < n; i++) {
         result = add_facts(&items, texts[i], i, &arena, err);
     }
     if (result == MS_OK) {

@@ -447,6 +447,7 @@ static void read_document(text_reading *in, ms_str text, uint64_t base, uint64_t
     if (!whole) bad_json(in, base, &err);
     if (!whole && in->code == FAILED) return;
     if (!whole && !json_close(text, &in->cleaned, &value, &kept)) return;
+    if (!whole && check_value(in, value, &value, &err) != MS_OK) return;
     trace_at(in->r.t, base, 1);
     in->format->read(&in->r, value);
     if (whole) *done = base + text.len;
@@ -673,11 +674,11 @@ static bool grown_value(growing *g, const char *path, ms_str text, ms_arena *are
     size_t kept;
     if (ms_json_check(text, NULL, value, NULL) == MS_OK) return true;
     g->damaged = true;
-    if (json_close(text, arena, value, &kept)) {
-        complain("%s: the text ends early", path);
-        return true;
-    }
-    *value = json_repaired(text, arena);
+    bool early = json_close(text, arena, value, &kept);
+    if (early) complain("%s: the text ends early", path);
+    if (early && ms_json_check(*value, NULL, value, NULL) == MS_OK) return true;
+    *value = json_repaired(early ? *value : text, arena);
+    if (early) return value->ptr != NULL;
     complain("%s: no JSON%s", path, value->ptr != NULL ? " but for some bytes"
                                                        : "; left out");
     return value->ptr != NULL;

@@ -326,11 +326,10 @@ static ms_str spelled_anew(ms_str value, ms_arena *arena)
     return ms_buf_text(&buf);
 }
 
-ms_str json_repaired(ms_str text, ms_arena *arena)
+ms_str text_repaired(ms_str text, ms_arena *arena)
 {
-    ms_json_opts repair = {0, true};
     ms_buf buf = {arena, NULL, 0, 0};
-    ms_str value, rest = text;
+    ms_str rest = text;
     const char *good = text.ptr; /* the valid bytes begin here */
     while (rest.len > 0) {
         const char *at = rest.ptr;
@@ -340,7 +339,14 @@ ms_str json_repaired(ms_str text, ms_arena *arena)
         good = rest.ptr;
     }
     ms_buf_write(&buf, good, (size_t)(rest.ptr - good));
-    if (ms_json_check(ms_buf_text(&buf), NULL, &value, NULL) == MS_OK) return value;
+    return ms_buf_text(&buf);
+}
+
+ms_str json_repaired(ms_str text, ms_arena *arena)
+{
+    ms_json_opts repair = {0, true};
+    ms_str value, mended = text_repaired(text, arena);
+    if (ms_json_check(mended, NULL, &value, NULL) == MS_OK) return value;
     if (ms_json_check(text, &repair, &value, NULL) != MS_OK) return ms_str_n(NULL, 0);
     return spelled_anew(value, arena);
 }

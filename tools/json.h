@@ -83,6 +83,9 @@ enum { FIRST_PLACES = 5 };
  * has no open bracket, or if the closed text is still not JSON. */
 bool json_close(ms_str text, ms_arena *arena, ms_str *whole, size_t *kept);
 
+/* Returns a text whose bytes that are not UTF-8 became U+FFFD, in the arena. */
+ms_str text_repaired(ms_str text, ms_arena *arena);
+
 /* Returns JSON whose bytes that are not UTF-8 became U+FFFD, in the arena. Halves of
  * surrogates are replaced, too; the rest keeps its spelling. Absent: the text has
  * another fault. */

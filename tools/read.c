@@ -178,6 +178,7 @@ void note_prompt(reading *r, ms_str content)
 ms_str object_text(reading *r, const char *before, ms_str json, const char *after)
 {
     ms_buf buf = {trace_arena(r->t), NULL, 0, 0};
+    if (json.ptr == NULL) json = MS_STR("null");
     json_piece(&buf, before);
     ms_buf_write(&buf, json.ptr, json.len);
     json_piece(&buf, after);

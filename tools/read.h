@@ -125,7 +125,8 @@ void put_compaction(reading *r, const compaction *c, const ms_envelope *like,
 void put_by_library(reading *r, const char *format, ms_str json, const ms_envelope *like,
                     ms_str extra);
 
-/* Returns the JSON text of an object with those members, for put_by_library. */
+/* Returns the JSON text of an object with those members, for put_by_library. Absent JSON
+ * is null. */
 ms_str object_text(reading *r, const char *before, ms_str json, const char *after);
 
 #endif /* READ_H */

@@ -103,7 +103,10 @@ static void aider_session(chat *c, ms_str date)
     char name[64], when[64];
     aider_flush(c);
     while (date.len > 0 && (unsigned char)date.ptr[date.len - 1] <= ' ') date.len--;
-    int len = (int)(date.len < 40 ? date.len : 40);
+    if (!ms_utf8_check(date, NULL)) date = text_repaired(date, trace_arena(c->r->t));
+    size_t most = 40;
+    while (most > 0 && most < date.len && (date.ptr[most] & 0xc0) == 0x80) most--;
+    int len = (int)(date.len < most ? date.len : most);
     int n = snprintf(name, sizeof name, "aider-%.*s", len, date.ptr);
     for (int i = 0; i < n; i++) name[i] = name[i] == ' ' ? 'T' : name[i];
     trace_new_session(c->r->t, ms_str_n(name, (size_t)n));

@@ -148,6 +148,7 @@ static void take_step(reading *r, ms_str step)
         return;
     }
     put_results(r, v, &first);
+    if (first) trace_incomplete(r->t, MS_STR("empty step"));
 }
 
 static void take_steps(reading *r, ms_str doc)

@@ -44,18 +44,19 @@ static void take_turn(reading *r, ms_str usage)
     trace_use(r->t, &u);
 }
 
-/* Adds a command's call, unless it is there already and waits for its output. */
-static void put_command(reading *r, ms_str item)
+/* Adds a command's call; false: it is there already, and waits for its output. */
+static bool put_command(reading *r, ms_str item)
 {
     ms_str id = member(item, "id");
     ms_str args = object_text(r, "{\"command\":", member(item, "command"), "}");
     for (size_t i = 0; i < arrlenu(r->queued); i++) {
-        if (ms_str_equal(r->queued[i], id)) return;
+        if (ms_str_equal(r->queued[i], id)) return false;
     }
     ms_envelope m = action_of(MS_STR("command_execution"), ms_json(args));
     m.call_id = trace_text(r->t, id);
     trace_put(r->t, &m);
     arrput(r->queued, id);
+    return true;
 }
 
 static void put_output(reading *r, ms_str item)
@@ -83,8 +84,9 @@ static void take_item(reading *r, ms_str item, bool completed)
     }
     trace_entry(r->t, none, none, 0);
     if (command) {
-        put_command(r, item);
+        bool begins = put_command(r, item);
         if (completed) put_output(r, item);
+        else if (!begins) trace_left_out(r->t, MS_STR("item.started"));
         return;
     }
     ms_value said = ms_text_n(trace_text(r->t, member(item, "text")));

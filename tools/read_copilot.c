@@ -101,6 +101,7 @@ static void take_assistant(reading *r, const ms_str *v, const ms_str *d)
                     member(it.value, "toolCallId"));
         put(r, &m, v, d, &first);
     }
+    if (first) trace_incomplete(r->t, MS_STR("empty message"));
     take_output(r, d);
 }
 

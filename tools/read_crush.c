@@ -97,6 +97,7 @@ static void put_reasoning(reading *r, crush_row *row, ms_str data)
     ms_envelope m = ms_message(MS_T_REASONING, value_of(r, member(data, "thinking")));
     m.extra = rest_of(r, data, kept, COUNT_OF(kept));
     if (m.content.text.len > 0 || m.extra.ptr != NULL) put(r, row, &m);
+    else trace_incomplete(r->t, MS_STR("empty part"));
 }
 
 static void put_result(reading *r, crush_row *row, ms_str data)
@@ -138,6 +139,7 @@ static void put_part(reading *r, crush_row *row, ms_str part)
         ms_envelope m = row->user ? ms_user_message(said) : ms_assistant_message(said);
         if (row->user) note_prompt_text(r, said.text);
         if (said.text.len > 0) put(r, row, &m);
+        else trace_incomplete(r->t, MS_STR("empty part"));
     } else if (text_is(type, "reasoning")) {
         put_reasoning(r, row, data);
     } else if (text_is(type, "tool_call")) {
@@ -223,7 +225,8 @@ static void take_row(reading *r, ms_str object)
                     ms_str_equal(row.v[R_SUMMARIZED], row.v[R_ID]));
     summary = summary && put_summary(r, &row, parts);
     ms_json_iter it = ms_json_iterate(parts);
-    while (ms_json_next(&it)) {
+    size_t n = 0;
+    for (; ms_json_next(&it); n++) {
         bool text_part = text_is(member(it.value, "type"), "text");
         if (summary && text_part && is_kind(member_at(it.value, "data.text"),
                                             MS_JSON_STRING)) {
@@ -231,6 +234,7 @@ static void take_row(reading *r, ms_str object)
         }
         put_part(r, &row, it.value);
     }
+    if (n == 0) trace_incomplete(r->t, MS_STR("empty message"));
 }
 
 static void crush_read(reading *r, ms_str rows)

@@ -116,6 +116,7 @@ static void take_message(reading *r, ms_str entry, const ms_str *v)
     bool same, first = true, user = text_is(v[G_TYPE], "user");
     ms_str none = {NULL, 0};
     bool again = v[G_ID].ptr != NULL && trace_replace(r->t, v[G_ID], entry, &same);
+    if (again && same) trace_left_out(r->t, MS_STR("repeated entry"));
     if (again && same) return;
     trace_entry(r->t, v[G_ID], none, user ? ENTRY_PROMPT : 0);
     trace_entry_text(r->t, entry);
@@ -141,6 +142,7 @@ static void take_message(reading *r, ms_str entry, const ms_str *v)
         bool calls = is_kind(v[G_CALLS], MS_JSON_ARRAY) && v[G_CALLS].len > 2;
         if (said.text.len > 0 || (!calls && first)) put(r, &m, v, &first);
         put_calls(r, v, &first);
+        if (first) trace_incomplete(r->t, MS_STR("empty message"));
         take_tokens(r, v);
     } else if (text_is(v[G_TYPE], "info") || text_is(v[G_TYPE], "error") ||
                text_is(v[G_TYPE], "warning")) {

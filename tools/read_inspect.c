@@ -113,6 +113,7 @@ static void put_assistant(reading *r, const ms_str *v, ms_str content, bool *fir
                     member(it.value, "id"));
         put_piece(r, &m, v[I_ID], first);
     }
+    if (*first) trace_incomplete(r->t, MS_STR("empty message"));
 }
 
 static void take_message(reading *r, ms_str attachments, ms_str message)

@@ -155,7 +155,8 @@ static void take_message(reading *r, ms_str message)
     if (summary) put_summary(r, info, parts, &first);
     summary = summary && !first;
     ms_json_iter it = ms_json_iterate(parts);
-    while (is_kind(parts, MS_JSON_ARRAY) && ms_json_next(&it)) {
+    size_t n = 0;
+    for (; is_kind(parts, MS_JSON_ARRAY) && ms_json_next(&it); n++) {
         ms_str type = member(it.value, "type");
         if (text_is(type, "compaction")) r->compaction = it.value;
         if (summary && text_is(type, "text")) continue;
@@ -167,6 +168,7 @@ static void take_message(reading *r, ms_str message)
         m.extra = object_text(r, "{\"error\":", error, "}");
         put(r, &m, info, none, &first);
     }
+    if (first && n == 0) trace_incomplete(r->t, MS_STR("empty message"));
     if (user || first || take_tokens(r, info, info)) return;
     it = ms_json_iterate(parts);
     while (is_kind(parts, MS_JSON_ARRAY) && ms_json_next(&it)) {

@@ -135,11 +135,19 @@ static uint64_t put_messages(reading *r, ms_str value, uint64_t from, ms_str spa
 {
     ms_str list = value, text = trace_text(r->t, value);
     uint64_t n = 0;
-    if (text.ptr != NULL && ms_json_check(text, NULL, &list, NULL) != MS_OK) return 0;
+    if (text.ptr != NULL && ms_json_check(text, NULL, &list, NULL) != MS_OK) {
+        list = ms_str_n(NULL, 0);
+    }
+    if (value.ptr != NULL && !is_kind(list, MS_JSON_ARRAY)) {
+        trace_incomplete(r->t, MS_STR("messages that are no list"));
+    }
     ms_json_iter it = ms_json_iterate(list), in;
     while (is_kind(list, MS_JSON_ARRAY) && ms_json_next(&it)) {
         ms_str parts = member(it.value, "parts");
         if (n++ < from) continue;
+        if (!is_kind(parts, MS_JSON_ARRAY)) {
+            trace_incomplete(r->t, MS_STR("message without parts"));
+        }
         in = ms_json_iterate(parts);
         while (is_kind(parts, MS_JSON_ARRAY) && ms_json_next(&in)) {
             put_part(r, member(it.value, "role"), in.value, span, when);
@@ -150,11 +158,12 @@ static uint64_t put_messages(reading *r, ms_str value, uint64_t from, ms_str spa
 
 static void take_chat(reading *r, ms_str span, const ms_str *v, tally_row *talk)
 {
-    uint64_t had = talk->count;
+    uint64_t had = talk->count, said = r->said;
     uint64_t n = put_messages(r, v[A_IN], had, span, "startTimeUnixNano");
     uint64_t out = put_messages(r, v[A_OUT], 0, span, "endTimeUnixNano");
     talk->count = (n > had ? n : had) + out;
     if (trace_has_prompt(r->t)) talk->bytes = 1;
+    if (r->said == said) trace_left_out(r->t, MS_STR("chat without a new message"));
     if (r->said > 0) take_usage(r, v);
 }
 
@@ -196,6 +205,7 @@ static void otel_read(reading *r, ms_str entry)
 {
     ms_str resources = member(entry, "resourceSpans");
     ms_json_iter a = ms_json_iterate(resources), b, c;
+    bool any = false;
     while (is_kind(resources, MS_JSON_ARRAY) && ms_json_next(&a)) {
         ms_str scopes = member(a.value, "scopeSpans");
         b = ms_json_iterate(scopes);
@@ -204,9 +214,11 @@ static void otel_read(reading *r, ms_str entry)
             c = ms_json_iterate(list);
             while (is_kind(list, MS_JSON_ARRAY) && ms_json_next(&c)) {
                 take_span(r, c.value);
+                any = true;
             }
         }
     }
+    if (!any) trace_left_out(r->t, MS_STR("entry without spans"));
 }
 
 const fileformat otel_format = {

@@ -322,6 +322,7 @@ static void sts_message(reading *r, ms_str line, const ms_str *v)
         m = ms_assistant_message(said);
         if (said.text.len > 0 || (first && !calls)) put(r, &m, v, of, none, &first);
         sts_calls(r, v, of, &first);
+        if (first) trace_incomplete(r->t, MS_STR("empty message"));
         take_usage(r, v[L_ID], of);
     } else {
         trace_unknown(r->t, trace_text(r->t, of[M_ROLE]), line);

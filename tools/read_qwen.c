@@ -242,7 +242,9 @@ static void qwen_read(reading *r, ms_str line)
         return;
     }
     ms_json_iter it = ms_json_iterate(parts);
-    while (ms_json_next(&it)) put_part(r, it.value, user, v, &first);
+    size_t n = 0;
+    for (; ms_json_next(&it); n++) put_part(r, it.value, user, v, &first);
+    if (n == 0) trace_incomplete(r->t, MS_STR("empty message"));
     if (text_is(v[Q_TYPE], "assistant")) take_usage(r, v);
 }
 

@@ -71,7 +71,7 @@ static void take_message(reading *r, ms_str message)
 {
     ms_str id = member(message, "id"), role = member(message, "role"), none = {NULL, 0};
     ms_str parts = member(message, "parts");
-    bool user = text_is(role, "user"), first = true;
+    bool user = text_is(role, "user"), first = true, any = false;
     ms_envelope m;
     size_t n = 0;
     trace_entry(r->t, id, none, user ? ENTRY_PROMPT : 0);
@@ -84,6 +84,7 @@ static void take_message(reading *r, ms_str message)
     while (ms_json_next(&it)) {
         ms_str type = member(it.value, "type");
         n++;
+        any = any || !text_is(type, "step-start");
         if (text_is(type, "step-start")) {
             put_results(r, step, n);
             if (!first) id = none; /* the id is that of the first step */
@@ -97,6 +98,7 @@ static void take_message(reading *r, ms_str message)
         }
     }
     put_results(r, step, n);
+    if (!any) trace_incomplete(r->t, MS_STR("empty message"));
 }
 
 static void ui_read(reading *r, ms_str list)

@@ -733,6 +733,7 @@ void trace_put(trace *t, const ms_envelope *message)
     }
     if (m.has_time) t->last_time = (double)m.time_ns / 1e9;
     bool call = m.type == MS_T_ACTION;
+    if (!call && m.content.text.ptr == NULL) m.content = ms_text(""); /* it needs one */
     if (!call) t->last_tool = ms_str_n(NULL, 0);
     else if (!ms_str_equal(t->last_tool, m.tool)) {
         copy_text(&t->kept, m.tool, &t->last_tool);
@@ -745,10 +746,9 @@ void trace_put(trace *t, const ms_envelope *message)
 void trace_unknown(trace *t, ms_str type, ms_str json)
 {
     char word[96];
-    const char *what = type.len > 0 ? type.ptr : "entry without a type";
-    size_t len = type.len > 0 ? type.len : strlen(what);
-    int n = snprintf(word, sizeof word, "%s:%.*s", t->desc.format,
-                     len < 60 ? (int)len : 60, what);
+    ms_str what = type.len > 0 ? cut_text(type, 60) : MS_STR("entry without a type");
+    int n = snprintf(word, sizeof word, "%s:%.*s", t->desc.format, (int)what.len,
+                     what.ptr);
     if (GIVEN(t->desc.options, REFUSE)) {
         complain("%s: line %" PRIu64 " (byte %" PRIu64 "): %s is unknown", path_shown(t),
                  t->line, t->offset, word);
@@ -762,7 +762,8 @@ void trace_unknown(trace *t, ms_str type, ms_str json)
     }
     row->count++;
     t->desc.counts->unknown++;
-    ms_envelope m = other_message(name, ms_json(json));
+    ms_str kept = json.ptr != NULL ? json : MS_STR("null");
+    ms_envelope m = other_message(name, ms_json(kept));
     trace_put(t, &m);
 }
 
@@ -1143,7 +1144,8 @@ uint64_t trace_since(const trace *t, ms_str id, bool with)
     size_t n = arrlenu(t->nodes), from = t->session_node;
     if (n <= from) return 0;
     index_of *ids = t->ids; /* a look-up may move the map */
-    index_of *found = id.ptr != NULL ? hmgetp_null(ids, id_hash(id)) : NULL;
+    bool known = id.ptr != NULL && ids != NULL; /* an absent map would be made here */
+    index_of *found = known ? hmgetp_null(ids, id_hash(id)) : NULL;
     if (found != NULL && found->value >= from) from = found->value + (with ? 0 : 1);
     bool *dead = dead_beside(t, (uint32_t)(n - 1));
     for (size_t i = from; i + 1 < n; i++) count += dead[i] ? 0 : t->nodes[i].count;

@@ -106,10 +106,16 @@ build()
     fi
     case $name in
     test_fast) objects="$objects $out/fast_wide.o $out/fast_plain.o" ;;
+    esac
+    case $name in
     fuzz_*) flags="$flags -DFUZZ_REPLAY" ;;
-    test_doctor | test_sync)
-        parts=$([ "$name" = test_doctor ] || echo input intake sync)
-        for source in base json files secrets trace formats doctor $parts \
+    esac
+    case $name in
+    test_doctor | test_sync | fuzz_readers)
+        parts=
+        [ "$name" != test_sync ] || parts='intake past sync'
+        for source in base json files database secrets identity trace formats doctor \
+            input $parts \
             $(basename -s .c -a tools/read*.c); do
             objects="$objects $out/tool_$source.o"
         done

@@ -45,6 +45,7 @@ longest()
     project) echo 320 ;;
     ops) echo 48 ;;
     image) echo 2048 ;;
+    readers) echo 1024 ;;
     log) echo 4096 ;;
     *) echo 1024 ;;
     esac

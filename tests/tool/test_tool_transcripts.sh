@@ -1334,7 +1334,50 @@ $(said 1 user one)
 $(printf "$turn" 'a\u0000b')
 $(said 2 user two | sed 's/"role":"user",//')"
 long_name=$(printf '%01100d' 0)
+
+# What a store would refuse, or what a reader took no notice of.
+printf '{"schema_version":"ATIF-v1.5","session_id":"s1","steps":[{"source":"user","message":"a","k":"\xff"},{"source":"user","mess' >"$tmp/torn_bytes.json"
+printf '# aider chat started at 2026-01-01\xff\n\n#### one  \n\ntwo\n' >"$tmp/bytes.md"
+printf '# aider chat started at 2026-01-01 10:00:00%s\n\n#### one  \n\ntwo\n' "${wide:0:40}" >"$tmp/dated.md"
+novel='{"type":"user","uuid":"1","sessionId":"s","message":{"content":"one"}}
+{"type":"'x$wide'","uuid":"2","sessionId":"s"}'
+wordless='{"type":"thread.started","thread_id":"t"}
+{"type":"item.completed","item":{"id":"i","type":"agent_message"}}
+{"type":"item.completed","item":{"id":"j","type":"command_execution"}}'
+twice='{"sessionId":"g","projectHash":"h"}
+{"id":"1","type":"user","content":"one"}
+{"id":"1","type":"user","content":"one"}
+{"id":"2","type":"gemini","toolCalls":[ ]}'
+# attributed VALUE: a chat whose input is that attribute.
+attributed()
+{
+    printf '{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"t","attributes":[{"key":"gen_ai.operation.name","value":{"stringValue":"chat"}},{"key":"gen_ai.input.messages","value":{%s}}]}]}]}]}\n' "$1"
+}
+spans=$(attributed '"stringValue":"no JSON"'
+        attributed '"stringValue":"[{\"role\":\"user\"}]"'
+        echo '{"resourceMetrics":[]}')
+without_parts='{"info":{"id":"s"},"messages":[{"info":{"id":"1","role":"user"},"parts":[{"type":"text","text":"one"}]},{"info":{"id":"2","role":"user"},"parts":[]}]}'
 session <<'END'
+== damage_is_mended_when_a_torn_document_has_bytes_that_are_no_utf8
+import $tmp/torn_bytes.log $tmp/torn_bytes.json => ^appended   2 messages -> 3 left out$
+view --json $tmp/torn_bytes.log => "atif":\{"k":"�"\}
+
+== bytes_that_are_no_utf8_are_replaced_when_a_name_has_them
+import $tmp/bytes.log $tmp/bytes.md => ^appended   2 messages
+sessions $tmp/bytes.log --json => "session":"aider-2026-01-01�"
+
+== names_are_cut_between_characters
+import $tmp/dated.log $tmp/dated.md => ^appended   2 messages
+view --json - <<<$novel => "type":"claude-code:x[^x]+" -> 0 kept whole: 1 claude-code:x
+
+== item_is_read_when_codex_exec_left_members_out
+view --json - <<<$wordless => "type":"assistant_message".*"content":"" => "args":\{"command":null\} -> 0 *
+
+== entries_that_give_no_message_are_counted
+view --json - <<<$twice =1> "content":"one" -> 0 left out, empty or incomplete: 1 empty message$
+view --json - <<<$spans =0> content -> 0 left out, empty or incomplete: 1 messages that are no list, 1 message without parts$
+view --json - <<<$without_parts =1> content -> 0 left out, empty or incomplete: 1 empty message$
+
 == name_is_shortened_when_no_store_would_take_it
 import $tmp/nul.log $tmp/nul.jsonl => ^appended   2 messages
 view --json $tmp/nul.log => "location":"ab","agent_key":"ab","content":"two"
