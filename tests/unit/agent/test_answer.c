@@ -1374,6 +1374,35 @@ TEST(usage_of_an_answer_without_messages_is_noted)
     assert_int_equal(about, seq);
 }
 
+/* An answer of which nothing is stored leaves no note either: cut off in its calls, or
+ * without its end. */
+TEST(usage_of_a_refused_answer_is_not_noted)
+{
+    static const char *const rows[][2] = {
+        {"ollama", "{\"message\":{\"content\":\"\",\"tool_calls\":[{\"function\":{\"name\":\"f\","
+                   "\"arguments\":{}}}]},\"done\":true,\"done_reason\":\"length\","
+                   "\"prompt_eval_count\":3,\"eval_count\":1}"},
+        {"anthropic", "{\"type\":\"message\",\"content\":[{\"type\":\"text\",\"text\":\"x\"}],"
+                      "\"usage\":{\"input_tokens\":3,\"output_tokens\":1}}"},
+    };
+    ms_envelope ask = ms_user_message(ms_text("?"));
+    ms_answer_stream a;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        ms_request_desc desc = desc_of(rows[i][0]);
+        ms_answered out;
+        assert_int_equal(ms_append(store, desc.location, &ask, NULL, NULL), MS_OK);
+        assert_int_equal(ms_answer(&desc, ms_str_of(rows[i][1]), &out, NULL), MS_E_MISSING);
+        assert_int_equal(out.messages, 0);
+        assert_int_equal(spent(), 0);
+    }
+    ms_request_desc desc = desc_of("openai"); /* a stream that ends before its first message */
+    assert_int_equal(ms_answer_begin(&a, &desc, NULL), MS_OK);
+    assert_int_equal(ms_answer_feed(&a, MS_STR("data: {\"choices\":[],\"usage\":{"
+                                               "\"prompt_tokens\":4}}\n\n"), NULL), MS_OK);
+    assert_int_equal(ms_answer_end(&a, NULL, NULL), MS_E_MISSING);
+    assert_int_equal(spent(), 0);
+}
+
 /* Bytes that are flipped, left out or repeated: some code, and a store that is whole. */
 TEST(answer_is_a_code_when_its_bytes_are_wrong)
 {
