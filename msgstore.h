@@ -33282,6 +33282,8 @@ static void ms__call_add(ms__projector *p, const ms_envelope *m, ms__item *call)
         call->raw = ms__absent(); /* it has its own id */
         call->reply = NULL;
     }
+    if (call->custom && ms__has_rule(p->wire, MS__ITEMS))
+        call->reply = ms__item_types[0].reply; /* also of one that is not sent as it was */
     ms__name *name = ms__name_of(p, MS__NAME_CALL, own, m->agent_key, true);
     call->before[0] = name->call;
     name->call = call;
@@ -33707,11 +33709,21 @@ static bool ms__group_asked(const ms__projector *p, const ms__group *g)
            (p->thinking == MS_THINKING_CALLS && g->begin->turn_calls);
 }
 
-/* Returns whether thinking is sent: it is asked for, and unaltered since its signing. */
+/* Returns whether a text, a call or a raw item of its group follows thinking. */
+static bool ms__thought_leads(const ms__item *item)
+{
+    for (int i = 0; item && i < MS__LOOK_AT; i++, item = item->next)
+        if (item->kind != MS__ITEM_THOUGHT) return true;
+    return item != NULL;
+}
+
+/* Returns whether thinking is sent: it is asked for, and unaltered since its signing. The
+ * Responses API refuses it without the item that it belongs to. */
 static bool ms__thought_goes(const ms__projector *p, const ms__item *item)
 {
     return item->kind == MS__ITEM_THOUGHT && ms__group_asked(p, item->group) &&
-           ms__thought_holds(item);
+           ms__thought_holds(item) &&
+           (p->profile->wire != MS_WIRE_RESPONSES || ms__thought_leads(item));
 }
 
 /* Counts thinking that the options ask for, but that would be refused. */
@@ -36264,6 +36276,17 @@ static void ms__answer_gemini_more(ms_answer_stream *a, ms_str call)
     part->open = ms_json_kind_of(ms__json_path(call, "willContinue")) == MS_JSON_TRUE;
 }
 
+/* Returns whether a text cannot continue the part before it: both have members of their
+ * own, such as a signature. */
+static bool ms__answer_gemini_apart(ms_answer_stream *a, ms__answer_part_kind kind,
+                                    ms_str text)
+{
+    const ms__answer_part *part = *ms__answer_part_place(a, kind, a->n_parts);
+    return part &&
+           part->bufs[MS__ANSWER_SIGNATURE].len + part->bufs[MS__ANSWER_MEMBERS].len > 0 &&
+           ms__answer_has_more(text, "text thought");
+}
+
 /* Reads the parts of gemini: a text continues the text of the same kind before it. */
 static void ms__answer_gemini(ms_answer_stream *a, ms_str event)
 {
@@ -36282,7 +36305,9 @@ static void ms__answer_gemini(ms_answer_stream *a, ms_str event)
                                     : !ms__json_path(it.value, "text").ptr
                                     ? MS__ANSWER_OTHER
                                     : thought ? MS__ANSWER_THOUGHT : MS__ANSWER_TEXT;
-        if (kind >= MS__ANSWER_CALL || a->last_kind != (unsigned)kind) a->n_parts++;
+        if (kind >= MS__ANSWER_CALL || a->last_kind != (unsigned)kind ||
+            ms__answer_gemini_apart(a, kind, it.value))
+            a->n_parts++;
         a->last_kind = (unsigned)kind;
         if (kind < MS__ANSWER_CALL)
             ms__answer_part_put(a, kind, a->n_parts, MS__ANSWER_BODY, it.value, "text");

@@ -1346,6 +1346,49 @@ TEST(usage_is_noted_when_its_sum_is_too_large)
     assert_int_equal(stat.changes, 1);
 }
 
+/* Reasoning that ends an answer has no item that it belongs to; a custom call whose id
+ * comes again has a result of its own kind; a text with a signature stays apart from
+ * another one with a signature. */
+TEST(answer_is_sent_as_its_provider_takes_it)
+{
+    static const struct {
+        const char *provider, *body, *sent, *not_sent;
+    } rows[] = {
+        {"openai-responses",
+         "{\"object\":\"response\",\"status\":\"incomplete\",\"output\":[{\"type\":\"message\","
+         "\"id\":\"msg_1\",\"role\":\"assistant\",\"status\":\"completed\",\"content\":[{\"type\":"
+         "\"output_text\",\"text\":\"x\",\"annotations\":[]}]},{\"type\":\"reasoning\",\"id\":"
+         "\"rs_1\",\"summary\":[],\"encrypted_content\":\"E\"}]}",
+         "\"text\":\"x\"", "rs_1"},
+        {"openai-responses",
+         "{\"object\":\"response\",\"status\":\"completed\",\"output\":[{\"type\":"
+         "\"custom_tool_call\",\"call_id\":\"c\",\"name\":\"f\",\"input\":\"1\"},{\"type\":"
+         "\"custom_tool_call\",\"call_id\":\"c\",\"name\":\"f\",\"input\":\"2\"}]}",
+         "{\"type\":\"custom_tool_call_output\",\"call_id\":\"c_2\"", "function_call_output"},
+        {"gemini",
+         "{\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"a\",\"thoughtSignature\":\"Zg==\"},"
+         "{\"text\":\"b\",\"thoughtSignature\":\"Zw==\"}]},\"finishReason\":\"STOP\"}]}",
+         "{\"text\":\"a\",\"thoughtSignature\":\"Zg==\"},{\"text\":\"b\",\"thoughtSignature\":"
+         "\"Zw==\"}", "ab"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char why[PROVIDER_LINT_TEXT];
+        (void)open_store(NULL);
+        add(ms_user_message(ms_text("u")));
+        ms_request_desc desc = desc_of(rows[i].provider);
+        ms_error err;
+        if (ms_answer(&desc, ms_str_of(rows[i].body), NULL, &err) != MS_OK)
+            fail_msg("%s", err.message);
+        add(ms_user_message(ms_text("v")));
+        desc.opts.thinking = MS_THINKING_ALL;
+        ms_str body = body_of(&desc, NULL);
+        ms_str part = provider_lint_part(rows[i].provider, body, &arena);
+        const char *no = provider_lint(rows[i].provider, part, why);
+        if (no != NULL || !has_text(body, rows[i].sent) || has_text(body, rows[i].not_sent))
+            fail_msg("row %zu: %s\n%.*s", i, no != NULL ? no : "", (int)body.len, body.ptr);
+    }
+}
+
 /* A model that has thought up to its limit has written nothing: its tokens are noted at
  * the newest message of the location, and are lost only where there is none. */
 TEST(usage_of_an_answer_without_messages_is_noted)
