@@ -33282,8 +33282,8 @@ static void ms__call_add(ms__projector *p, const ms_envelope *m, ms__item *call)
         call->raw = ms__absent(); /* it has its own id */
         call->reply = NULL;
     }
-    if (call->custom && ms__has_rule(p->wire, MS__ITEMS))
-        call->reply = ms__item_types[0].reply; /* also of one that is not sent as it was */
+    if (call->custom && ms__has_rule(p->wire, MS__ITEMS)) /* also one that is renamed */
+        call->reply = ms__item_types[0].reply;
     ms__name *name = ms__name_of(p, MS__NAME_CALL, own, m->agent_key, true);
     call->before[0] = name->call;
     name->call = call;
@@ -36282,8 +36282,9 @@ static bool ms__answer_gemini_apart(ms_answer_stream *a, ms__answer_part_kind ki
                                     ms_str text)
 {
     const ms__answer_part *part = *ms__answer_part_place(a, kind, a->n_parts);
-    return part &&
-           part->bufs[MS__ANSWER_SIGNATURE].len + part->bufs[MS__ANSWER_MEMBERS].len > 0 &&
+    if (!part) return false;
+    const ms_buf *bufs = part->bufs;
+    return bufs[MS__ANSWER_SIGNATURE].len + bufs[MS__ANSWER_MEMBERS].len > 0 &&
            ms__answer_has_more(text, "text thought");
 }
 

@@ -159,8 +159,9 @@ static bool ms__answer_gemini_apart(ms_answer_stream *a, ms__answer_part_kind ki
                                     ms_str text)
 {
     const ms__answer_part *part = *ms__answer_part_place(a, kind, a->n_parts);
-    return part &&
-           part->bufs[MS__ANSWER_SIGNATURE].len + part->bufs[MS__ANSWER_MEMBERS].len > 0 &&
+    if (!part) return false;
+    const ms_buf *bufs = part->bufs;
+    return bufs[MS__ANSWER_SIGNATURE].len + bufs[MS__ANSWER_MEMBERS].len > 0 &&
            ms__answer_has_more(text, "text thought");
 }
 
