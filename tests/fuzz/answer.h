@@ -910,6 +910,7 @@ static said said_of(fuzz_input *in, const struct answer_wire *wire)
     said s;
     unsigned bits = fuzz_u8(in);
     memset(&s, 0, sizeof s);
+    s.text = MS_STR("");
     s.kind = (said_kind)(bits & 3);
     s.form = bits >> 2 & 3;
     s.cut = bits >> 4 & 7;
