@@ -198,13 +198,13 @@ static bool ms__thought_leads(const ms__item *item)
     return item != NULL;
 }
 
-/* Returns whether thinking is sent: it is asked for, and unaltered since its signing. The
- * Responses API refuses it without the item that it belongs to. */
+/* Returns whether thinking is sent: it is asked for, and unaltered since its signing,
+ * and the item that it belongs to follows it where it must. */
 static bool ms__thought_goes(const ms__projector *p, const ms__item *item)
 {
     return item->kind == MS__ITEM_THOUGHT && ms__group_asked(p, item->group) &&
            ms__thought_holds(item) &&
-           (p->profile->wire != MS_WIRE_RESPONSES || ms__thought_leads(item));
+           (!ms__has_rule(p->wire, MS__THOUGHT_LEADS) || ms__thought_leads(item));
 }
 
 /* Counts thinking that the options ask for, but that would be refused. */
