@@ -31052,6 +31052,7 @@ enum ms__wire_rule {
     MS__THOUGHT_SIGNED = 1,         /* thinking needs a signature, or data */
     MS__THOUGHT_FIRST = 2,          /* it must be first in its message */
     MS__THOUGHT_BOUND = 2048,       /* it is valid only after what it was made after */
+    MS__THOUGHT_LEADS = 524288,     /* an item that it belongs to must follow it */
     MS__TOOLS_NEEDED = 16384,       /* a request with calls needs tools */
     MS__ITEMS = 8192,               /* the list has items, not messages */
     MS__RAW_BLOCKS = 4096,          /* it takes its own blocks of any kind */
@@ -31173,7 +31174,8 @@ static const ms__wire ms__wires[] = {
      "model instructions input tools", "parameters",
      "{\"type\":\"function\",\"name\":...,\"parameters\":...}", MS__HTTP,
      NULL, NULL, NULL, 'r', MS__THOUGHT_SIGNED | MS__THOUGHT_BOUND | MS__RAW_BLOCKS |
-     MS__RESULT_PICTURES | MS__TOOLS_TYPED | MS__ITEMS}, /* openai-responses */
+     MS__RESULT_PICTURES | MS__TOOLS_TYPED | MS__ITEMS |
+     MS__THOUGHT_LEADS}, /* openai-responses */
     {NULL, "{\"role\":\"user\",\"content\":[%b]}", NULL,
      "{\"role\":\"assistant\",\"content\":[", "]}", "%b",
      "{\"text\":%x}", "{\"text\":",
@@ -33290,6 +33292,8 @@ static void ms__call_add(ms__projector *p, const ms_envelope *m, ms__item *call)
         call->raw = ms__absent(); /* it has its own id */
         call->reply = NULL;
     }
+    if (call->custom && ms__has_rule(p->wire, MS__ITEMS)) /* also one that is renamed */
+        call->reply = ms__item_types[0].reply;
     ms__name *name = ms__name_of(p, MS__NAME_CALL, own, m->agent_key, true);
     call->before[0] = name->call;
     name->call = call;
@@ -33715,11 +33719,21 @@ static bool ms__group_asked(const ms__projector *p, const ms__group *g)
            (p->thinking == MS_THINKING_CALLS && g->begin->turn_calls);
 }
 
-/* Returns whether thinking is sent: it is asked for, and unaltered since its signing. */
+/* Returns whether a text, a call or a raw item of its group follows thinking. */
+static bool ms__thought_leads(const ms__item *item)
+{
+    for (int i = 0; item && i < MS__LOOK_AT; i++, item = item->next)
+        if (item->kind != MS__ITEM_THOUGHT) return true;
+    return item != NULL;
+}
+
+/* Returns whether thinking is sent: it is asked for, and unaltered since its signing,
+ * and the item that it belongs to follows it where it must. */
 static bool ms__thought_goes(const ms__projector *p, const ms__item *item)
 {
     return item->kind == MS__ITEM_THOUGHT && ms__group_asked(p, item->group) &&
-           ms__thought_holds(item);
+           ms__thought_holds(item) &&
+           (!ms__has_rule(p->wire, MS__THOUGHT_LEADS) || ms__thought_leads(item));
 }
 
 /* Counts thinking that the options ask for, but that would be refused. */
@@ -36272,6 +36286,18 @@ static void ms__answer_gemini_more(ms_answer_stream *a, ms_str call)
     part->open = ms_json_kind_of(ms__json_path(call, "willContinue")) == MS_JSON_TRUE;
 }
 
+/* Returns whether a text cannot continue the part before it: both have members of their
+ * own, such as a signature. */
+static bool ms__answer_gemini_apart(ms_answer_stream *a, ms__answer_part_kind kind,
+                                    ms_str text)
+{
+    const ms__answer_part *part = *ms__answer_part_place(a, kind, a->n_parts);
+    if (!part) return false;
+    const ms_buf *bufs = part->bufs;
+    return bufs[MS__ANSWER_SIGNATURE].len + bufs[MS__ANSWER_MEMBERS].len > 0 &&
+           ms__answer_has_more(text, "text thought");
+}
+
 /* Reads the parts of gemini: a text continues the text of the same kind before it. */
 static void ms__answer_gemini(ms_answer_stream *a, ms_str event)
 {
@@ -36290,7 +36316,9 @@ static void ms__answer_gemini(ms_answer_stream *a, ms_str event)
                                     : !ms__json_path(it.value, "text").ptr
                                     ? MS__ANSWER_OTHER
                                     : thought ? MS__ANSWER_THOUGHT : MS__ANSWER_TEXT;
-        if (kind >= MS__ANSWER_CALL || a->last_kind != (unsigned)kind) a->n_parts++;
+        if (kind >= MS__ANSWER_CALL || a->last_kind != (unsigned)kind ||
+            ms__answer_gemini_apart(a, kind, it.value))
+            a->n_parts++;
         a->last_kind = (unsigned)kind;
         if (kind < MS__ANSWER_CALL)
             ms__answer_part_put(a, kind, a->n_parts, MS__ANSWER_BODY, it.value, "text");
@@ -37351,7 +37379,8 @@ MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *
     if (a->streams && code != MS_OK) (void)ms__answer_ends(a, NULL, NULL);
     else if (a->streams) code = ms__answer_ends(a, m, first);
     else if (m && code == MS_OK) code = ms__answer_batch(a, m, first);
-    if (code == MS_OK) code = ms__answer_note(a, first);
+    bool stored = a->whole || a->out.first_seq != 0;
+    if (code == MS_OK && stored) code = ms__answer_note(a, first);
     if (out && (code == MS_OK || a->out.first_seq != 0)) *out = a->out;
     if (failed != MS_OK) code = failed;
     if (code == MS_OK && !a->whole)

@@ -746,7 +746,7 @@ void trace_put(trace *t, const ms_envelope *message)
 void trace_unknown(trace *t, ms_str type, ms_str json)
 {
     char word[96];
-    ms_str what = type.len > 0 ? cut_text(type, 60) : MS_STR("entry without a type");
+    ms_str what = type.len > 0 ? clip(type, 60) : MS_STR("entry without a type");
     int n = snprintf(word, sizeof word, "%s:%.*s", t->desc.format, (int)what.len,
                      what.ptr);
     if (GIVEN(t->desc.options, REFUSE)) {

@@ -153,6 +153,18 @@ static void ms__answer_gemini_more(ms_answer_stream *a, ms_str call)
     part->open = ms_json_kind_of(ms__json_path(call, "willContinue")) == MS_JSON_TRUE;
 }
 
+/* Returns whether a text cannot continue the part before it: both have members of their
+ * own, such as a signature. */
+static bool ms__answer_gemini_apart(ms_answer_stream *a, ms__answer_part_kind kind,
+                                    ms_str text)
+{
+    const ms__answer_part *part = *ms__answer_part_place(a, kind, a->n_parts);
+    if (!part) return false;
+    const ms_buf *bufs = part->bufs;
+    return bufs[MS__ANSWER_SIGNATURE].len + bufs[MS__ANSWER_MEMBERS].len > 0 &&
+           ms__answer_has_more(text, "text thought");
+}
+
 /* Reads the parts of gemini: a text continues the text of the same kind before it. */
 static void ms__answer_gemini(ms_answer_stream *a, ms_str event)
 {
@@ -171,7 +183,9 @@ static void ms__answer_gemini(ms_answer_stream *a, ms_str event)
                                     : !ms__json_path(it.value, "text").ptr
                                     ? MS__ANSWER_OTHER
                                     : thought ? MS__ANSWER_THOUGHT : MS__ANSWER_TEXT;
-        if (kind >= MS__ANSWER_CALL || a->last_kind != (unsigned)kind) a->n_parts++;
+        if (kind >= MS__ANSWER_CALL || a->last_kind != (unsigned)kind ||
+            ms__answer_gemini_apart(a, kind, it.value))
+            a->n_parts++;
         a->last_kind = (unsigned)kind;
         if (kind < MS__ANSWER_CALL)
             ms__answer_part_put(a, kind, a->n_parts, MS__ANSWER_BODY, it.value, "text");

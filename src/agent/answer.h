@@ -303,7 +303,8 @@ MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *
     if (a->streams && code != MS_OK) (void)ms__answer_ends(a, NULL, NULL);
     else if (a->streams) code = ms__answer_ends(a, m, first);
     else if (m && code == MS_OK) code = ms__answer_batch(a, m, first);
-    if (code == MS_OK) code = ms__answer_note(a, first);
+    bool stored = a->whole || a->out.first_seq != 0;
+    if (code == MS_OK && stored) code = ms__answer_note(a, first);
     if (out && (code == MS_OK || a->out.first_seq != 0)) *out = a->out;
     if (failed != MS_OK) code = failed;
     if (code == MS_OK && !a->whole)

@@ -943,6 +943,8 @@ static void ms__call_add(ms__projector *p, const ms_envelope *m, ms__item *call)
         call->raw = ms__absent(); /* it has its own id */
         call->reply = NULL;
     }
+    if (call->custom && ms__has_rule(p->wire, MS__ITEMS)) /* also one that is renamed */
+        call->reply = ms__item_types[0].reply;
     ms__name *name = ms__name_of(p, MS__NAME_CALL, own, m->agent_key, true);
     call->before[0] = name->call;
     name->call = call;

@@ -117,6 +117,7 @@ enum ms__wire_rule {
     MS__THOUGHT_SIGNED = 1,         /* thinking needs a signature, or data */
     MS__THOUGHT_FIRST = 2,          /* it must be first in its message */
     MS__THOUGHT_BOUND = 2048,       /* it is valid only after what it was made after */
+    MS__THOUGHT_LEADS = 524288,     /* an item that it belongs to must follow it */
     MS__TOOLS_NEEDED = 16384,       /* a request with calls needs tools */
     MS__ITEMS = 8192,               /* the list has items, not messages */
     MS__RAW_BLOCKS = 4096,          /* it takes its own blocks of any kind */
@@ -238,7 +239,8 @@ static const ms__wire ms__wires[] = {
      "model instructions input tools", "parameters",
      "{\"type\":\"function\",\"name\":...,\"parameters\":...}", MS__HTTP,
      NULL, NULL, NULL, 'r', MS__THOUGHT_SIGNED | MS__THOUGHT_BOUND | MS__RAW_BLOCKS |
-     MS__RESULT_PICTURES | MS__TOOLS_TYPED | MS__ITEMS}, /* openai-responses */
+     MS__RESULT_PICTURES | MS__TOOLS_TYPED | MS__ITEMS |
+     MS__THOUGHT_LEADS}, /* openai-responses */
     {NULL, "{\"role\":\"user\",\"content\":[%b]}", NULL,
      "{\"role\":\"assistant\",\"content\":[", "]}", "%b",
      "{\"text\":%x}", "{\"text\":",

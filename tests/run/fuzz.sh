@@ -43,6 +43,7 @@ longest()
     case $1 in
     json) echo 512 ;;
     project) echo 320 ;;
+    answer) echo 128 ;;
     ops) echo 48 ;;
     image) echo 2048 ;;
     readers) echo 1024 ;;

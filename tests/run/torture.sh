@@ -31,6 +31,7 @@ fuzz_ops       sh   fuzz.sh        10000000 FUZZ_RUNS
 fuzz_log       sh   fuzz.sh        10000000 FUZZ_RUNS
 fuzz_project   sh   fuzz.sh        10000000 FUZZ_RUNS
 fuzz_readers   sh   fuzz.sh        10000000 FUZZ_RUNS
+fuzz_answer    sh   fuzz.sh        10000000 FUZZ_RUNS
 kills          o2   test_crash     36000
 power          o2   test_power     20000
 controls       sh   controls.sh    100      MS_TEST_SCALE

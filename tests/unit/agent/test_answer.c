@@ -1385,6 +1385,49 @@ TEST(usage_is_noted_when_its_sum_is_too_large)
     assert_int_equal(stat.changes, 1);
 }
 
+/* Reasoning that ends an answer has no item that it belongs to; a custom call whose id
+ * comes again has a result of its own kind; a text with a signature stays apart from
+ * another one with a signature. */
+TEST(answer_is_sent_as_its_provider_takes_it)
+{
+    static const struct {
+        const char *provider, *body, *sent, *not_sent;
+    } rows[] = {
+        {"openai-responses",
+         "{\"object\":\"response\",\"status\":\"incomplete\",\"output\":[{\"type\":\"message\","
+         "\"id\":\"msg_1\",\"role\":\"assistant\",\"status\":\"completed\",\"content\":[{\"type\":"
+         "\"output_text\",\"text\":\"x\",\"annotations\":[]}]},{\"type\":\"reasoning\",\"id\":"
+         "\"rs_1\",\"summary\":[],\"encrypted_content\":\"E\"}]}",
+         "\"text\":\"x\"", "rs_1"},
+        {"openai-responses",
+         "{\"object\":\"response\",\"status\":\"completed\",\"output\":[{\"type\":"
+         "\"custom_tool_call\",\"call_id\":\"c\",\"name\":\"f\",\"input\":\"1\"},{\"type\":"
+         "\"custom_tool_call\",\"call_id\":\"c\",\"name\":\"f\",\"input\":\"2\"}]}",
+         "{\"type\":\"custom_tool_call_output\",\"call_id\":\"c_2\"", "function_call_output"},
+        {"gemini",
+         "{\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"a\",\"thoughtSignature\":\"Zg==\"},"
+         "{\"text\":\"b\",\"thoughtSignature\":\"Zw==\"}]},\"finishReason\":\"STOP\"}]}",
+         "{\"text\":\"a\",\"thoughtSignature\":\"Zg==\"},{\"text\":\"b\",\"thoughtSignature\":"
+         "\"Zw==\"}", "ab"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char why[PROVIDER_LINT_TEXT];
+        (void)open_store(NULL);
+        add(ms_user_message(ms_text("u")));
+        ms_request_desc desc = desc_of(rows[i].provider);
+        ms_error err;
+        if (ms_answer(&desc, ms_str_of(rows[i].body), NULL, &err) != MS_OK)
+            fail_msg("%s", err.message);
+        add(ms_user_message(ms_text("v")));
+        desc.opts.thinking = MS_THINKING_ALL;
+        ms_str body = body_of(&desc, NULL);
+        ms_str part = provider_lint_part(rows[i].provider, body, &arena);
+        const char *no = provider_lint(rows[i].provider, part, why);
+        if (no != NULL || !has_text(body, rows[i].sent) || has_text(body, rows[i].not_sent))
+            fail_msg("row %zu: %s\n%.*s", i, no != NULL ? no : "", (int)body.len, body.ptr);
+    }
+}
+
 /* A model that has thought up to its limit has written nothing: its tokens are noted at
  * the newest message of the location, and are lost only where there is none. */
 TEST(usage_of_an_answer_without_messages_is_noted)
@@ -1411,6 +1454,35 @@ TEST(usage_of_an_answer_without_messages_is_noted)
     query.raw = MS_RAW_NOTES;
     EACH (note, store, &query, &it) about = ms_seq(note);
     assert_int_equal(about, seq);
+}
+
+/* An answer of which nothing is stored leaves no note either: cut off in its calls, or
+ * without its end. */
+TEST(usage_of_a_refused_answer_is_not_noted)
+{
+    static const char *const rows[][2] = {
+        {"ollama", "{\"message\":{\"content\":\"\",\"tool_calls\":[{\"function\":{\"name\":\"f\","
+                   "\"arguments\":{}}}]},\"done\":true,\"done_reason\":\"length\","
+                   "\"prompt_eval_count\":3,\"eval_count\":1}"},
+        {"anthropic", "{\"type\":\"message\",\"content\":[{\"type\":\"text\",\"text\":\"x\"}],"
+                      "\"usage\":{\"input_tokens\":3,\"output_tokens\":1}}"},
+    };
+    ms_envelope ask = ms_user_message(ms_text("?"));
+    ms_answer_stream a;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        ms_request_desc desc = desc_of(rows[i][0]);
+        ms_answered out;
+        assert_int_equal(ms_append(store, desc.location, &ask, NULL, NULL), MS_OK);
+        assert_int_equal(ms_answer(&desc, ms_str_of(rows[i][1]), &out, NULL), MS_E_MISSING);
+        assert_int_equal(out.messages, 0);
+        assert_int_equal(spent(), 0);
+    }
+    ms_request_desc desc = desc_of("openai"); /* a stream that ends before its first message */
+    assert_int_equal(ms_answer_begin(&a, &desc, NULL), MS_OK);
+    assert_int_equal(ms_answer_feed(&a, MS_STR("data: {\"choices\":[],\"usage\":{"
+                                               "\"prompt_tokens\":4}}\n\n"), NULL), MS_OK);
+    assert_int_equal(ms_answer_end(&a, NULL, NULL), MS_E_MISSING);
+    assert_int_equal(spent(), 0);
 }
 
 /* Bytes that are flipped, left out or repeated: some code, and a store that is whole. */
