@@ -54,7 +54,9 @@ run()
         printf '%-28sok      %s s\n' "$name" $(($(date +%s) - start))
     else
         printf '%-28sFAILED  %s s\n' "$name" $(($(date +%s) - start))
-        grep -v ' OK \]\|RUN ' "$log" | tail -n 40
+        grep -v '^ok \| OK \]\|RUN ' "$log" >"$log.short"
+        sed -n 1,25p "$log.short" # what failed first, and the sum
+        sed 1,25d "$log.short" | tail -n 25
         echo "failed $name" >>"$folder/results"
         failed=1
     fi
