@@ -354,13 +354,15 @@ static void text_damaged(reading *r, uint64_t offset, const char *what)
     if (in->code == FAILED) trace_fail(r->t, FAILED);
 }
 
+/* Checks an entry, which may be kept whole: in a field, one or two objects deeper. */
 static ms_result check_value(text_reading *in, ms_str text, ms_str *value, ms_error *err)
 {
-    ms_result result = ms_json_check(text, NULL, value, err);
+    static const ms_json_opts entry = {MS_FIELD_MAX_DEPTH - 4, false};
+    ms_result result = ms_json_check(text, &entry, value, err);
     if (result != MS_E_UTF8 || GIVEN(in->options, REFUSE)) return result;
     ms_str repaired = json_repaired(text, &in->cleaned);
-    if (repaired.ptr != NULL) *value = repaired;
-    return repaired.ptr != NULL ? MS_OK : result;
+    if (repaired.ptr == NULL) return result;
+    return ms_json_check(repaired, &entry, value, err);
 }
 
 static bool goes_on(const text_reading *in)

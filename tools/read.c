@@ -105,7 +105,8 @@ ms_value args_of(reading *r, ms_str json)
     if (json.ptr == NULL) return ms_json(MS_STR("{}"));
     if (!is_kind(json, MS_JSON_STRING)) return ms_json(json);
     ms_str text = trace_text(r->t, json);
-    bool object = ms_json_check(text, NULL, &value, NULL) == MS_OK && is_object(value);
+    static const ms_json_opts field = {MS_FIELD_MAX_DEPTH, false};
+    bool object = ms_json_check(text, &field, &value, NULL) == MS_OK && is_object(value);
     return object ? ms_json(value) : ms_text_n(text);
 }
 

@@ -1356,8 +1356,26 @@ attributed()
 spans=$(attributed '"stringValue":"no JSON"'
         attributed '"stringValue":"[{\"role\":\"user\"}]"'
         echo '{"resourceMetrics":[]}')
+# nested N: so many lists in each other.
+nested() { printf "[%.0s" $(seq "$1"); printf "]%.0s" $(seq "$1"); }
+# entry TYPE CONTENT: a message of Claude Code.
+entry() { printf '{"type":"%s","uuid":"%s","sessionId":"s","message":{"role":"%s","content":%s}}\n' "$1" "$RANDOM$RANDOM" "$1" "$2"; }
+{
+    entry user '"hi"'
+    entry assistant '[{"type":"tool_use","id":"t","name":"f","input":{"x":'"$(nested 505)"'}}]'
+    printf '{"type":"odd","uuid":"o","sessionId":"s","x":%s}\n' "$(nested 505)"
+    entry assistant '[{"type":"tool_use","id":"u","name":"f","input":{"x":'"$(nested 400)"'}}]'
+    entry user '"bye"'
+} >"$tmp/deep.jsonl"
+deep_text='{"timestamp":"2026-01-01T10:00:00Z","type":"session_meta","payload":{"id":"s"}}
+{"timestamp":"2026-01-01T10:00:00Z","type":"response_item","payload":{"type":"function_call","name":"f","call_id":"c","arguments":"{\"x\":'$(nested 505)'}"}}'
 without_parts='{"info":{"id":"s"},"messages":[{"info":{"id":"1","role":"user"},"parts":[{"type":"text","text":"one"}]},{"info":{"id":"2","role":"user"},"parts":[]}]}'
 session <<'END'
+== line_nested_too_deep_is_left_out_and_the_others_are_read
+import $tmp/deep.log $tmp/deep.jsonl => ^appended   3 messages -> 3 line 2, column .*expected less nesting; left out
+view --json $tmp/deep.log =1> "args":\{"x":\[ =1> bye
+view --json - <<<$deep_text => "args":"\{\\"x\\":\[
+
 == damage_is_mended_when_a_torn_document_has_bytes_that_are_no_utf8
 import $tmp/torn_bytes.log $tmp/torn_bytes.json => ^appended   2 messages -> 3 left out$
 view --json $tmp/torn_bytes.log => "atif":\{"k":"�"\}
