@@ -35944,6 +35944,7 @@ static void ms__answer_part_open(ms_answer_stream *a, ms__answer_part *part)
                               &a->desc.stream, a->err);
     part->seq = part->stream.seq;
     if (a->out.first_seq == 0) a->out.first_seq = part->seq;
+    ms__answer_part_begins(a, part); /* what is stored has to be ended */
 }
 
 /* Streams the new text of a part; its message begins with the first text. */

@@ -1485,6 +1485,26 @@ TEST(usage_of_a_refused_answer_is_not_noted)
     assert_int_equal(spent(), 0);
 }
 
+/* A step of Interactions whose stream ends before it does. */
+TEST(step_that_does_not_end_is_counted_and_unfinished)
+{
+    ms_request_desc desc = desc_of("gemini-interactions");
+    ms_answer_stream answer;
+    ms_answered out;
+    const ms_msg *msg;
+    assert_int_equal(ms_answer_begin(&answer, &desc, NULL), MS_OK);
+    assert_int_equal(ms_answer_feed(&answer, MS_STR(
+        "data: {\"index\":0,\"step\":{\"type\":\"thought\"},\"event_type\":\"step.start\"}\n\n"
+        "data: {\"index\":0,\"delta\":{\"type\":\"thought_summary\",\"content\":{"
+        "\"type\":\"text\",\"text\":\"one\"}},\"event_type\":\"step.delta\"}\n\n"), NULL), MS_OK);
+    assert_int_equal(ms_answer_end(&answer, &out, NULL), MS_E_MISSING);
+    assert_int_equal(out.messages, 1);
+    assert_int_equal(out.first_seq, out.last_seq);
+    assert_int_equal(ms_get_by_seq(store, out.first_seq, &arena, &msg, NULL), MS_OK);
+    assert_true(ms_str_equal(ms_content(msg).text, MS_STR("one")));
+    assert_true(ms_flags(msg) & MS_FLAG_UNFINISHED);
+}
+
 /* Bytes that are flipped, left out or repeated: some code, and a store that is whole. */
 TEST(answer_is_a_code_when_its_bytes_are_wrong)
 {
