@@ -1028,13 +1028,16 @@ static bool find_here(scan *s, size_t at, unsigned classes, secret *out)
     }
 }
 
-/* Finds the next secret at or after *from and moves *from past it. */
+/* Finds the next secret at or after *from and moves *from past it. Of one that begins in
+ * the one before, what follows that. */
 static bool scan_next(scan *s, unsigned classes, size_t *from, secret *out)
 {
     size_t begin = *from;
     for (size_t at = begin; at < s->text.len; at++) {
-        if (!find_here(s, at, classes, out) || out->at < begin) continue;
+        if (!find_here(s, at, classes, out) || out->at + out->len <= begin) continue;
         *from = out->at + out->len;
+        if (out->at < begin) out->at = begin;
+        out->len = *from - out->at;
         return true;
     }
     *from = s->text.len;
