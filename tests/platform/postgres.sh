@@ -108,15 +108,15 @@ suites()
 # Readers use a standby, whatever was written just before.
 replica()
 {
-    bash $server make "$folder/r1" fsync=off full_page_writes=off autovacuum_naptime=20s \
+    bash $server make "$folder/read1" fsync=off full_page_writes=off autovacuum_naptime=20s \
         max_locks_per_transaction=256 &&
-        bash $server copy "$folder/r2" "$folder/r1" || exit 1
-    MS_TEST_PG=$(bash $server url "$folder/r1")
-    MS_TEST_PG_REPLICA=$(bash $server url "$folder/r2")
+        bash $server copy "$folder/read2" "$folder/read1" || exit 1
+    MS_TEST_PG=$(bash $server url "$folder/read1")
+    MS_TEST_PG_REPLICA=$(bash $server url "$folder/read2")
     export MS_TEST_PG MS_TEST_PG_REPLICA
     MS_TEST_SCALE=${MS_TEST_SCALE:-$(part_of 3)} \
         run 'test_twin, a standby' build/pg/test_twin
-    for name in r1 r2; do bash $server stop "$folder/$name"; done
+    for name in read1 read2; do bash $server stop "$folder/$name"; done
     unset MS_TEST_PG MS_TEST_PG_REPLICA
 }
 

@@ -390,23 +390,23 @@ only_durable_records_are_shipped()
 # replica that had not received everything, or a restored backup.
 a_server_that_went_back_is_healed()
 {
-    bash $server make "$folder/r1" synchronous_commit=on fsync=off || exit 1
-    bash $server copy "$folder/r2" "$folder/r1" || exit 1
-    to="postgresql:///postgres?host=$folder/r1,$folder/r2&user=test"
-    f="postgresql:///postgres?host=$folder/r1&user=test"
+    bash $server make "$folder/ship1" synchronous_commit=on fsync=off || exit 1
+    bash $server copy "$folder/ship2" "$folder/ship1" || exit 1
+    to="postgresql:///postgres?host=$folder/ship1,$folder/ship2&user=test"
+    f="postgresql:///postgres?host=$folder/ship1&user=test"
     for i in 1 2 3; do put "$out/f.msl" "f$i" back; done
     follow "$out/f.msl"
     from=$f soon has back f1 f2 f3 || fail "nothing: $(cat "$out/follow")"
     sleep 1
-    bash $server stop "$folder/r2"
+    bash $server stop "$folder/ship2"
     put "$out/f.msl" f4 back
     put "$out/f.msl" f5 back
     from=$f soon has back f1 f2 f3 f4 f5 || fail "nothing: $(cat "$out/follow")"
     sleep 0.5 # the position, too
-    bash $server kill "$folder/r1"
-    bash $server start "$folder/r2"
-    bash $server promote "$folder/r2"
-    f="postgresql:///postgres?host=$folder/r2&user=test"
+    bash $server kill "$folder/ship1"
+    bash $server start "$folder/ship2"
+    bash $server promote "$folder/ship2"
+    f="postgresql:///postgres?host=$folder/ship2&user=test"
     # also where nothing new comes
     from=$f soon has back f1 f2 f3 f4 f5 ||
         fail "a hole stays: $(tr '\n' '|' <"$out/has") $(cat "$out/follow")"
@@ -415,7 +415,7 @@ a_server_that_went_back_is_healed()
         fail "a hole: $(tr '\n' '|' <"$out/has") $(cat "$out/follow")"
     unfollow
     [ $code = 0 ] || fail "follow: $(cat "$out/follow")"
-    bash $server stop "$folder/r2"
+    bash $server stop "$folder/ship2"
     unset to
 }
 
