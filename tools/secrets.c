@@ -598,7 +598,8 @@ static int name_before(ms_str text, size_t at)
         bool whole = strcmp(names[i].word, "pass") == 0 ||
                      strcmp(names[i].word, "auth") == 0;
         if (whole && !is_begin(text, end - len)) continue;
-        return (int)i;
+        bool mark = end - len >= 8 && holds(text, end - len - 8, "[masked ");
+        return mark ? -1 : (int)i; /* the word of a mark names nothing */
     }
     return -1;
 }

@@ -399,6 +399,10 @@ TEST(masking_changes_nothing_else_when_a_text_has_secrets)
     ms_value again;
     assert_true(secrets_mask(masked, SECRETS_KEYS, &arena, NULL, NULL, &again));
     assert_ptr_equal(again.text.ptr, masked.text.ptr);
+    ms_value torn = ms_text("\"password\":\"hunter2x!ab\":\"hunter3y!cd");
+    assert_true(secrets_mask(torn, SECRETS_KEYS, &arena, NULL, NULL, &masked));
+    assert_true(secrets_mask(masked, SECRETS_KEYS, &arena, NULL, NULL, &again));
+    assert_ptr_equal(again.text.ptr, masked.text.ptr);
     char room[16];
     ms_arena full;
     test_arena_init_fixed(&full, room, sizeof room);
