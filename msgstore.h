@@ -33292,6 +33292,10 @@ static void ms__call_add(ms__projector *p, const ms_envelope *m, ms__item *call)
         call->raw = ms__absent(); /* it has its own id */
         call->reply = NULL;
     }
+    ms_str id;
+    if (call->raw.ptr && ms_json_member(call->raw, MS_STR("id"), &id) &&
+        ms_json_string_is(id, call->id))
+        call->id_needed = true; /* its result names that */
     if (call->custom && ms__has_rule(p->wire, MS__ITEMS)) /* also one that is renamed */
         call->reply = ms__item_types[0].reply;
     ms__name *name = ms__name_of(p, MS__NAME_CALL, own, m->agent_key, true);

@@ -1409,6 +1409,14 @@ TEST(answer_is_sent_as_its_provider_takes_it)
          "{\"text\":\"b\",\"thoughtSignature\":\"Zw==\"}]},\"finishReason\":\"STOP\"}]}",
          "{\"text\":\"a\",\"thoughtSignature\":\"Zg==\"},{\"text\":\"b\",\"thoughtSignature\":"
          "\"Zw==\"}", "ab"},
+        {"gemini-interactions", /* calls without their ids */
+         "{\"object\":\"interaction\",\"status\":\"requires_action\",\"steps\":[{\"type\":"
+         "\"function_call\",\"name\":\"g\",\"arguments\":{\"p\":1}}]}",
+         "\"name\":\"g\"", "No call"},
+        {"openai-responses",
+         "{\"object\":\"response\",\"status\":\"completed\",\"output\":[{\"type\":"
+         "\"function_call\",\"name\":\"g\",\"arguments\":\"{}\"}]}",
+         "\"name\":\"g\"", "No call"},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         char why[PROVIDER_LINT_TEXT];
@@ -1426,6 +1434,32 @@ TEST(answer_is_sent_as_its_provider_takes_it)
         if (no != NULL || !has_text(body, rows[i].sent) || has_text(body, rows[i].not_sent))
             fail_msg("row %zu: %s\n%.*s", i, no != NULL ? no : "", (int)body.len, body.ptr);
     }
+}
+
+/* The id of a call of Interactions is what its result names: it goes, also where the
+ * thinking before it does not, because the answer was edited. */
+TEST(id_of_a_step_is_sent_when_its_thinking_is_left_out)
+{
+    char why[PROVIDER_LINT_TEXT];
+    ms_answered out;
+    ms_envelope edited = ms_assistant_message(ms_text("edited"));
+    ms_request_desc desc = desc_of("gemini-interactions");
+    add(ms_user_message(ms_text("u")));
+    desc.opts.model = MS_STR("m");
+    desc.opts.thinking = MS_THINKING_ALL;
+    assert_int_equal(ms_answer(&desc, MS_STR(
+        "{\"object\":\"interaction\",\"model\":\"m\",\"status\":\"requires_action\",\"steps\":["
+        "{\"type\":\"thought\",\"signature\":\"c2ln\",\"summary\":[{\"type\":\"text\",\"text\":\"hm\"}]},"
+        "{\"type\":\"model_output\",\"content\":[{\"type\":\"text\",\"text\":\"said\"}]},"
+        "{\"type\":\"function_call\",\"id\":\"c1\",\"name\":\"g\",\"arguments\":{\"p\":1}}]}"),
+        &out, NULL), MS_OK);
+    assert_int_equal(ms_amend(store, out.first_seq + 1, &edited, NULL), MS_OK);
+    ms_str body = body_of(&desc, NULL);
+    ms_str part = provider_lint_part("gemini-interactions", body, &arena);
+    const char *no = provider_lint("gemini-interactions", part, why);
+    if (no != NULL) fail_msg("%s\n%.*s", no, (int)body.len, body.ptr);
+    assert_true(has_text(body, "\"id\":\"c1\""));
+    assert_false(has_text(body, "hm"));
 }
 
 /* A model that has thought up to its limit has written nothing: its tokens are noted at
