@@ -5,7 +5,7 @@
 #   FUZZ_RUNS=n         so many executions each: a twentieth with sanitizers, then the others
 #                       without, which is several times as quick; each part for at most
 #                       FUZZ_S where that is given: a target that time ends has failed
-#   FUZZ_ONLY='log ops' only these targets
+#   FUZZ_ONLY=log,ops   only these targets
 #   JOBS=n              so many targets side by side (2)
 #
 # A target begins with the kept inputs (tests/fuzz/TARGET.inputs), a file each in
@@ -28,7 +28,7 @@ out=build/fuzz
 targets()
 {
     if [ -n "${FUZZ_ONLY:-}" ]; then
-        tr ' ' '\n' <<<"$FUZZ_ONLY" | grep .
+        tr ' ,' '\n\n' <<<"$FUZZ_ONLY" | grep .
     else
         for file in tests/fuzz/fuzz_*.c; do
             file=${file##*/fuzz_}
