@@ -517,7 +517,7 @@ static void damage_at(const test_store *s, uint64_t offset)
 static void make_damage(test_store *s, unsigned kind, int which)
 {
     uint64_t seq = append_to(s->store, JOB), other = append_to(s->store, JOB);
-    const ms_msg *msg = NULL, *last = NULL, *found = NULL;
+    const ms_msg *msg = NULL, *last = NULL, *target = NULL;
     ms_query q;
     ms_cursor it;
     assert_int_equal(seq, 1);
@@ -544,11 +544,11 @@ static void make_damage(test_store *s, unsigned kind, int which)
     q.about_seq = kind == MS_KIND_NOTE ? other : 0;
     q.reverse = kind == MS_KIND_LOCATION;
     assert_int_equal(ms_query_open(s->store, &q, &it, NULL), MS_OK);
-    for (size_t i = 0; kind == MS_KIND_NOTE && i < 20; i++) found = ms_next(&it);
-    while (!found && (msg = ms_next(&it)) != NULL && !is_all(msg)) {}
-    if (!found) found = which > 0 ? last : which == 0 ? msg : ms_next(&it);
-    assert_non_null(found);
-    uint64_t offset = ms__log_where(ms__log_of(s->store), ms__bytes(found));
+    for (size_t i = 0; kind == MS_KIND_NOTE && i < 20; i++) target = ms_next(&it);
+    while (!target && (msg = ms_next(&it)) != NULL && !is_all(msg)) {}
+    if (!target) target = which > 0 ? last : which == 0 ? msg : ms_next(&it);
+    assert_non_null(target);
+    uint64_t offset = ms__log_where(ms__log_of(s->store), ms__bytes(target));
     assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
     ms_close(s->store);
     s->store = NULL;
