@@ -4,8 +4,9 @@
 # section or a suite that does not exist. Each control is noticed by a suite in the rows of
 # the sections that it edits, and SECTIONS.md is as sections.sh writes it. The same for the
 # promises of tests/GUARANTEES.md: each names tests and controls that exist, and each number
-# of README.md has a row. No option of the Makefile is a variable of the Makefiles. Then rows
-# of a copy are broken, one fault each, and the checks must find that fault.
+# of README.md has a row. No option of the Makefile is a variable of the Makefiles, and no
+# pattern rule has two targets. Then rows of a copy are broken, one fault each, and the
+# checks must find that fault.
 #
 #   MS_HEADER=file   takes the sections from another header
 #
@@ -167,6 +168,14 @@ options_fit()
     done
 }
 
+# patterns_fit FILE...: no pattern rule has two targets, as make takes all of them for made
+# when the recipe has run once. (A static pattern rule, with a second colon, may.)
+patterns_fit()
+{
+    sed -e ':join' -e '/\\$/N; s/\\\n//; t join' "$@" |
+        sed -n 's/^\([^#:=[:space:]]*%[^:=]*[[:space:]][^:=[:space:]]*%[^:=]*\):[^:=]*$/\1 are made together,/p'
+}
+
 # setup_runs TARGET [VARIABLE=VALUE]: prints what tools/setup.sh asks apt-get for where stb_ds.h
 # does not compile.
 setup_runs()
@@ -203,6 +212,7 @@ result controls_fit "$(controls_fit "$out/tables.md")"
 result reach_fit "$(reach_fit tests/run/reach.txt)"
 result written_fit "$(written_fit tests/SECTIONS.md)"
 result options_fit "$(options_fit $makefiles)"
+result patterns_fit "$(patterns_fit $makefiles)"
 promises_fit $promises >"$out/problems"
 result check_installs_nothing "$(setup_runs check)"
 result setup_0_installs_nothing "$(setup_runs test SETUP=0; setup_runs demo SETUP=0)"
@@ -232,6 +242,7 @@ fault()
     reach_fit) file=tests/run/reach.txt ;;
     esac
     [ "$1" != options_fit ] || file=tools/Makefile
+    [ "$1" != patterns_fit ] || file=tests/Makefile
     sed "$3" "$file" >"$out/copy.md"
     found=$($1 "$out/copy.md")
     grep -qxF -e "$2," <<<"$found" || problem="$1 finds '$found'"
@@ -263,5 +274,7 @@ fault points_fit 'test_log_lock has no a_spooned_child_is_refused' \
 fault points_fit "'Log: two processes write' begins no point" \
     's/^| Log: one process writes/| Log: two processes write/'
 fault points_fit "'$(points | grep '^Limits: ')' has no row" '/^| Limits: /d'
+fault patterns_fit 'build/fuzz/tool/%.o build/o2/tool/%.o are made together' \
+    's|^build/fuzz/tool/%.o:|build/fuzz/tool/%.o build/o2/tool/%.o:|'
 fault options_fit 'QUICK is set' 's/^QUICKER = /QUICK := /'
 exit $failed
