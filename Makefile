@@ -36,7 +36,7 @@ demo: ## build the tool and the agent loop, let them run
 	@$(MAKE) $(RULES) build/msgstore build/agent_loop
 	@bash tools/demo.sh
 
-test: ## build and run everything; the last line counts: N passed, N failed
+test: ## build and run everything; the last line counts: N passed, N failed, N skipped
 	@bash tools/join.sh --check
 	@$(MAKE) $(RULES) test
 

@@ -102,7 +102,12 @@ static void print_log_info(output *out, job *j, const census *c)
 {
     char made[TIME_MAX], text[TIME_MAX];
     const ms_log_info *log = &c->log;
-    emit_format(out, "log        %s, made %s\n", c->id, time_text(log->created_ns, made));
+    if (log->end == 0) {
+        emit_format(out, "log        not made yet\n");
+    } else {
+        emit_format(out, "log        %s, made %s\n", c->id,
+                    time_text(log->created_ns, made));
+    }
     emit_format(out, "bytes      %" PRIu64 " in use, %" PRIu64 " in the file\n", log->end,
                 log->size);
     emit_format(out, "durable    up to message %" PRIu64 " (byte %" PRIu64 ")\n",

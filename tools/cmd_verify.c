@@ -19,6 +19,12 @@ static void print_event(void *ctx, const ms_log_event *event)
     emit_format(ctx, "%s\n", event_text(event, text));
 }
 
+static uint64_t file_size(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+}
+
 static int run_verify(job *j)
 {
     output out = {stdout, 0};
@@ -47,7 +53,14 @@ static int run_verify(job *j)
     emit_format(&out, "unreadable %" PRIu64 " range%s, %" PRIu64 " byte%s; %" PRIu64
                 " index record%s\n", r.damaged, plural(r.damaged), r.damaged_bytes,
                 plural(r.damaged_bytes), r.index_damaged, plural(r.index_damaged));
-    emit_format(&out, "verdict    %s\n", result == MS_OK ? "whole" : err.message);
+    if (result != MS_OK || r.end > 0) {
+        emit_format(&out, "verdict    %s\n", result == MS_OK ? "whole" : err.message);
+    } else if (file_size(desc.path) == 0) {
+        emit_format(&out, "verdict    no log: the file is empty\n");
+    } else {
+        emit_format(&out, "verdict    no log: %" PRIu64 " bytes of a creation that did not "
+                    "end, or of a log that was cut\n", file_size(desc.path));
+    }
     return output_end(&out, exit_code(result));
 }
 
@@ -61,12 +74,6 @@ static void print_copy(output *out, const ms_copy_report *r)
     emit_format(out, "lost       %" PRIu64 " unreadable record%s\n", r->damaged,
                 plural(r->damaged));
     if (r->notes > 0) emit_format(out, "notes      %" PRIu64 "\n", r->notes);
-}
-
-static uint64_t file_size(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
 }
 
 /* What answers cost that the log has, and a copy has not. */

@@ -12,8 +12,9 @@
 # suites at a time, MS_TEST_TIMEOUT when a suite is stopped (seconds).
 #
 # Each suite's output goes to build/log/NAME.log. A suite that fails is followed by its
-# failing tests, with their output and the command that runs them alone. The last line is
-# "N passed, N failed".
+# failing tests, with their output and the command that runs them alone. Then come the
+# lines "skip SUITE: TEST: why" of the tests that did not run. The last line is "N passed,
+# N failed, N skipped".
 set -u
 log=build/log
 jobs=${MS_TEST_JOBS:-2}
@@ -182,6 +183,19 @@ report()
     alone "$1" "$2" "$last"
 }
 
+# skips SUITE OUTPUT: prints a line for each test that was skipped; cmocka prints its name
+# after what it says of it.
+skips()
+{
+    awk -v suite="$1" '
+        /^skip / { sub(/^skip /, ""); print "skip " suite ": " $0 }
+        /^skipped: / { sub(/^skipped: /, ""); print "skip " suite ": " $0 }
+        /^\[ RUN      \] / { said = ""; next }
+        /^\[  SKIPPED \] [0-9]/ { exit }
+        /^\[  SKIPPED \] / { print "skip " suite ": " substr($0, 14) said; next }
+        { said = ": " $0 }' "$2"
+}
+
 # One suite: run, count, print a line, leave the counts in NAME.count.
 suite()
 {
@@ -215,8 +229,18 @@ if [ "${1:-}" = --suite ]; then
     exit 0
 fi
 
+# counts_of VARIANT:PROGRAM: sets passed, failed, skipped and output.
+counts_of()
+{
+    local name=${1##*/}
+    name=${1%%:*}-${name%.sh}
+    passed=0 failed=1 skipped=0 output=/dev/null
+    [ ! -f "$log/$name.count" ] || read -r passed failed skipped output <"$log/$name.count"
+}
+
 total_passed=0
 total_failed=0
+total_skipped=0
 mkdir -p "$log"
 if [ "${1:-}" = --unbuilt ]; then
     shift
@@ -235,15 +259,18 @@ rm -f "$log"/*.count "$log/total"
 printf '%s\n' "$@" | xargs -P "$jobs" -I '{}' bash "$0" --suite '{}'
 
 for suite in "$@"; do
-    name=${suite##*/}
-    name=${suite%%:*}-${name%.sh}
-    passed=0 failed=1 output=/dev/null
-    [ ! -f "$log/$name.count" ] || read -r passed failed _ output <"$log/$name.count"
+    counts_of "$suite"
     total_passed=$((total_passed + passed))
     total_failed=$((total_failed + failed))
+    total_skipped=$((total_skipped + skipped))
     if [ "$failed" -ne 0 ]; then
         report "${suite%%:*}" "${suite#*:}" "$output"
     fi
 done
-echo "$total_passed passed, $total_failed failed" | tee "$log/total"
+for suite in "$@"; do
+    counts_of "$suite"
+    [ "$skipped" -eq 0 ] || skips "${suite##*/}" "$output"
+done
+echo "$total_passed passed, $total_failed failed, $total_skipped skipped" |
+    tee "$log/total"
 [ "$total_failed" -eq 0 ] && [ "$total_passed" -gt 0 ]

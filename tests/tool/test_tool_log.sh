@@ -604,6 +604,12 @@ info $log => ^cut . -> 3 *
 repair $log $tmp/o.log => ^copied +[1-3][0-9] messages -> 3 *
 verify $tmp/o.log => ^verdict +whole
 
+== file_that_is_no_log_yet_is_not_called_whole
+$ head -c 400 $log >$tmp/cut.log; : >$tmp/none.log
+verify $tmp/cut.log => ^verdict +no log: 400 bytes of a creation that did not end, or of a log that was cut$
+verify $tmp/none.log => ^verdict +no log: the file is empty$
+info $tmp/cut.log => ^log +not made yet$
+
 == lineage_that_is_damaged_in_both_places_is_in_the_verdict_until_a_rewrite
 compact $tmp/o.log $tmp/o.log --replace => ^copied .
 $ for at in 60 4156; do printf '\377\377' | dd of=$tmp/o.log bs=1 seek=$at conv=notrunc status=none; done

@@ -876,9 +876,10 @@ history $cursor c1 => all done -> 0 left out, empty or incomplete: .*1 empty bub
 sync $tmp/cursor.3.log $cursor => ^left out   4 empty or incomplete: .*1 empty bubble, .*1 bubble that no list has$ =0> no messages: -> 0 *
 sync $tmp/cursor.3.log $cursor =0> left out
 sync --json $tmp/cursor.4.log $cursor => "left_out":\{.*"empty bubble":1,.*"bubble that no list has":1\},"no_messages":\{\} -> 0 *
-sync $tmp/codex.log $rollout => ^left out   [0-9]+ that are no messages: .*[0-9]+ event_msg =0> incomplete -> 0 *
-sync --json $tmp/codex.2.log $rollout => "left_out":\{\},"no_messages":\{.*"event_msg":[0-9]+
-view $rollout => .
+$ printf '%s\n' '{"timestamp":"2026-05-11T11:26:55Z","type":"session_meta","payload":{"id":"e1"}}' '{"timestamp":"2026-05-11T11:26:56Z","type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"hi"}]}}' '{"timestamp":"2026-05-11T11:26:57Z","type":"event_msg","payload":{"type":"task_started"}}' >$tmp/rollout-e1.jsonl
+sync $tmp/codex.log $tmp/rollout-e1.jsonl => ^left out   2 that are no messages: 1 session_meta, 1 event_msg$ =0> incomplete -> 0 *
+sync --json $tmp/codex.2.log $tmp/rollout-e1.jsonl => "left_out":\{\},"no_messages":\{"session_meta":1,"event_msg":1\}
+view $tmp/rollout-e1.jsonl => ^.*hi$
 
 == what_cursor_has_beside_a_text_is_kept
 $ cp $cursor $tmp/kept.vscdb; cursor_row composerData:c6 '{"lastUpdatedAt":1748188700000,"fullConversationHeadersOnly":[{"bubbleId":"p1"},{"bubbleId":"p2"},{"bubbleId":"p3"},{"bubbleId":"p4"},{"bubbleId":"p5"},{"bubbleId":"p6"},{"bubbleId":"p7"},{"bubbleId":"p8"}]}'; cursor_row bubbleId:c6:p1 '{"type":1,"text":"see this","images":[{"uuid":"IMG"}],"attachedCodeChunks":[{"lines":"CHUNK"}]}'; cursor_row bubbleId:c6:p2 '{"type":2,"text":"said","errorDetails":{"m":"ERRTEXT"},"codeBlocks":[{"content":"BLOCK"}]}'; cursor_row bubbleId:c6:p3 '{"type":2,"toolFormerData":{"name":"f","rawArgs":{"k":"ARGS"},"params":"{}","result":"part","error":"ERRTOOL"}}'; cursor_row bubbleId:c6:p4 '{"type":2,"toolFormerData":{"name":"g","result":[{"a":"LIST"}]},"codeBlocks":[{"content":"TOOLBLOCK"}]}'; cursor_row bubbleId:c6:p5 '{"type":2,"toolFormerData":{"name":"h","result":4711},"thinking":["THOUGHT"]}'; cursor_row bubbleId:c6:p6 '{"type":2,"thinking":{"text":"hm"},"errorDetails":{"m":"ERRALONE"}}'; cursor_row bubbleId:c6:p7 '{"type":2,"text":7}'; cursor_row bubbleId:c6:p8 '{"type":2,"toolFormerData":{"rawArgs":{"k":"NAMELESS"}}}'; cp $cursor $tmp/beside.vscdb; cp $tmp/kept.vscdb $cursor

@@ -15,7 +15,15 @@ export TZ=UTC
 export PAGER=cat
 export LC_ALL=C.UTF-8 # for bash: ${#text} counts characters of UTF-8
 tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
+exec 3>&1 # a command of a session may end the shell while its output goes elsewhere
+s_running= # that command
+ends()
+{
+    [ -z "$s_running" ] ||
+        fail "$s_name" "$s_running ended the shell: $(tail -n 1 "$tmp/err")" >&3
+    rm -rf "$tmp"
+}
+trap ends EXIT
 export XDG_STATE_HOME=$tmp/state # no usual log
 failed=0
 
@@ -198,11 +206,13 @@ wrong()
 # session_run COMMAND: its exit status and its stderr are what the row asks for.
 session_run()
 {
+    s_running=\`$1\`
     case $1 in
     ' $ '*) eval "${1# \$ }" ;;
     *) eval "\"\$tool\"$1" ;;
     esac >"$tmp/out" 2>"$tmp/err" </dev/null
     status=$?
+    s_running=
     if [[ ! $s_want =~ ^[0-9]+$ ]]; then
         wrong "no status after ->"
     elif [ "$status" -ne "$s_want" ]; then
