@@ -441,21 +441,36 @@ static void put_open(writing *w, const said_part *like)
     arrsetlen(w->open, 0);
 }
 
-/* Pairs calls and results: a result alone gets a call, and so does a second result of a
- * call. */
-static void pair(writing *w, said_part *p)
+/* Pairs calls and results: a result whose call is nowhere gets a call. Returns whether
+ * the part is written: not a further result of one call, nor a result before its call,
+ * which providers refuse. */
+static bool pair(writing *w, said_part *p)
 {
     if (p->kind != PART_CALL) put_open(w, p);
-    if (p->kind == PART_CALL && counted(&w->results, p->call_id)->count == 0) {
-        arrput(w->open, p->call_id);
+    if (p->kind != PART_CALL && p->kind != PART_RESULT) return true;
+    tally_row *live = counted(&w->live, p->call_id);
+    bool open = live->count > 0, answered = live->bytes > 0;
+    live->count = p->kind == PART_CALL;
+    live->bytes += p->kind == PART_RESULT;
+    if (p->kind == PART_CALL) {
+        if (counted(&w->results, p->call_id)->count == 0) arrput(w->open, p->call_id);
+        return true;
     }
-    if (p->kind != PART_RESULT || counted(&w->calls, p->call_id)->count > 0) return;
+    if (open) return true;
+    if (counted(&w->calls, p->call_id)->count > 0) {
+        if (!answered) counted(&w->results, p->call_id)->count--;
+        if (!answered) live->bytes = 0;
+        count_left_out(w, answered ? "further results of one call"
+                                   : "results before their call");
+        return false;
+    }
     said_part call = *p;
     call.kind = PART_CALL;
     call.text = MS_STR("{}");
     call.json = true;
     write_part(w, &call);
     note_call(w, &call);
+    return true;
 }
 
 /* Returns whether a message belongs to another agent's part, in a format with such
@@ -570,7 +585,7 @@ static int each_message(writing *w, bool first)
         w->own += first && p.kind != PART_SYSTEM && !is_elsewhere(w, &p) &&
                   left_out_as(w, &m, &p) == NULL;
         if (first || is_elsewhere(w, &p) || is_left_out(w, &m, &p)) continue;
-        if (w->hand_over) pair(w, &p);
+        if (w->hand_over && !pair(w, &p)) continue;
         w->undated += !m.has_time;
         if (m.has_time && !p.timed) count_left_out(w, "times before 1970");
         if (p.kind == PART_SUMMARY) code = find_kept(w, &m, &p);
@@ -723,6 +738,7 @@ static int write_session(job *j, const filewriter *format, bool hand_over, outpu
     if (format != &atif_writer) lost->undated += w.undated;
     tally_free(&w.calls);
     tally_free(&w.results);
+    tally_free(&w.live);
     tally_free(&w.tools);
     tally_free(&w.sides);
     arrfree(w.costs);

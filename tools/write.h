@@ -53,6 +53,8 @@ typedef struct writing {
     bool hand_over;           /* for another program: calls are paired, ids made valid,
                                * thoughts left out */
     tally calls, results;     /* ids; `bytes` of a call: its tool in `tools`, plus one */
+    tally live;               /* of a hand-over: ids; `count`: the call is written and
+                               * waits, `bytes`: results written */
     tally tools;
     tally left_out;           /* names and numbers of what was left out */
     tally sides;              /* other agents */

@@ -318,6 +318,13 @@ export $tmp/twice.log --format pi --report => "one" => "two" -> 0 ^ +1  parts th
 export $tmp/twice.log --format atif --report => "one".*"two" -> 0 ^ +1  times before 1970 left out$
 export $tmp/twice.log --format codex --report => * -> 0 ^ +3  messages without a time: their dates are made$
 
+== hand_over_writes_one_result_of_a_call_after_it
+hand-over $tmp/twice.log --to claude-code --report => "tool_result".*"one" =0> "two" -> 0 ^ +1  further results of one call left out$
+$ printf '{"type":"%s","location":"s",%s}\n' observation '"content":"early","tool_call_id":"c"' action '"tool":"ls","args":{},"tool_call_id":"c"' observation '"content":"lone","tool_call_id":"d"' observation '"content":"second","tool_call_id":"d"' >$tmp/early.jsonl
+import $tmp/early.log $tmp/early.jsonl => ^appended +4
+hand-over $tmp/early.log --to claude-code --report =0> early|second =2> "type":"tool_use" =2> "type":"tool_result" => has no result of this call => lone -> 0 ^ +1  results before their call left out$
+export $tmp/early.log --format claude-code => early => second
+
 == a_damaged_message_is_left_out_and_the_rest_is_written
 $ LC_ALL=C sed 's/"two"/"twu"/; s/two/twu/' $tmp/twice.log >$tmp/hurt.log
 export $tmp/hurt.log --format codex => "one" -> 3 1 records were skipped
