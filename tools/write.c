@@ -369,22 +369,6 @@ static said_part part_of(writing *w, const ms_envelope *m)
 
 /* ---- Sessions ---------------------------------------------------------------------- */
 
-static const char opaque[] = "data that only its own program reads";
-
-void complain_of_opaque(ms_str location, uint64_t count)
-{
-    if (count == 0) return;
-    complain("%.*s%sleft out %" PRIu64 " message%s of %s", (int)location.len,
-             location.len > 0 ? location.ptr : "", location.len > 0 ? ": " : "", count,
-             plural(count), opaque);
-}
-
-bool is_opaque(const ms_envelope *m)
-{
-    ms_str item;
-    return m->type == MS_T_DATA && ms_member(m, MS_STR("item"), &item);
-}
-
 /* Returns the name under which a message is counted as left out; NULL: it is written. No
  * format of transcripts has such messages. A hand-over also leaves out work of other
  * agents, and thoughts: a provider refuses thoughts that another one signed. */
@@ -395,7 +379,7 @@ static const char *left_out_as(const writing *w, const ms_envelope *m,
     uint64_t keep;
     bool takes_items = w->format == &codex_writer && p->items.ptr != NULL;
     if (m->type == MS_T_OTHER) what = "entries of other formats";
-    else if (is_opaque(m)) what = opaque;
+    else if (is_opaque(m)) what = opaque_text;
     else if (m->type == MS_T_COMPACTION && !keep_of(m, &keep)) {
         what = "compactions that do not say what they keep";
     }

@@ -130,12 +130,6 @@ void end_line(writing *w);
 void put_flag(ms_json_writer *w, const char *name, bool value);
 void open_member(ms_json_writer *w, const char *name, bool array);
 
-/* Returns whether a message is data with a member "item", as LangGraph's checkpoints are:
- * the item is what the program's serializer made, and the content a word about it. */
-bool is_opaque(const ms_envelope *m);
-/* Says how many such messages were left out. */
-void complain_of_opaque(ms_str location, uint64_t count);
-
 /* How a written session is continued. */
 typedef struct written_next {
     char session[MADE_ID];    /* "": the program gives it one */

@@ -66,6 +66,13 @@ session <<'END'
 $ tree
 doctor $tmp/many => many/a.jsonl: claude-code, nothing is wrong => many/b.jsonl: claude-code, 1 fault -> 3
 doctor $tmp/tree => tree: messages, nothing is wrong
+
+== folder_with_a_file_that_is_all_damage_is_not_whole
+$ mkdir $tmp/lost $tmp/bare; printf '{"type":"user","uuid":"a","torn' >$tmp/lost/torn.jsonl; echo text >$tmp/lost/readme.txt; : >$tmp/lost/empty.jsonl
+doctor $tmp/lost => torn.jsonl: messages, 1 fault =0> readme -> 3 lost: passed over 2 files without messages$
+$ rm $tmp/lost/torn.jsonl
+doctor $tmp/lost -> 0 lost: passed over 2 files without messages$
+doctor $tmp/bare -> 0 bare: no files in it$
 END
 part=$(find "$tmp/tree/part" -type f | LC_ALL=C sort | tail -n 1)
 session <<'END'
@@ -343,6 +350,14 @@ hand-over $tmp/mixed.log --to pi --report => "hi" =0> loop 1|hKF2 -> 0 ^ +1  dat
 export $tmp/mixed.log --format codex => "hi" =0> loop 1 -> 0 ^msgstore: g: left out 1 message of data
 hand-over $tmp/opaque.log --to codex -> 4 ^msgstore: g: left out 1 message of data that only its own program reads$
 hand-over $tmp/opaque.log --to codex -> 4 ^msgstore: g: no messages that another program can continue$
+$ for to in session task envelope-rows openai gemini; do "$tool" export $tmp/mixed.log --format $to; done =5> hi =5> a.*:.*1} =0> loop 1|hKF2 -> 0 ^msgstore: left out 1 message of data that only its own program reads$
+export $tmp/mixed.log --format framework => loop 1.*hKF2
+export $tmp/mixed.log --format otlp => hi =0> loop 1|hKF2 -> 0 ^msgstore: g: left out 1 message of data
+convert $tmp/mixed.jsonl --from framework --to openai --array => ^\[.*hi.*]$ =0> loop 1 -> 0 ^msgstore: left out 1 message of data
+view $tmp/mixed.log --format openai =2> role -> 0 ^msgstore: left out 1 message of data
+view $tmp/mixed.log => loop 1
+history $tmp/mixed.log --format anthropic => hi =0> loop 1 -> 0 ^msgstore: g: left out 1 message of data
+history $tmp/opaque.log --format openai -> 4 no messages that a request can have
 
 == hand_over_is_refused_and_leaves_the_file
 $ echo kept >$tmp/kept.jsonl

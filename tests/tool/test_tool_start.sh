@@ -337,6 +337,9 @@ $ TZ=UTC-5:45 "$tool" view $log --since 2026-05-12 =2> 2026-05-12
 view $log --since 2026-05-12 =0> 2026
 info $log --timezone +02:00 => 2026-05-12T00:31:00\+02:00
 $ TZ=UTC-5:45 "$tool" view $log --json =2> "time":17
+sessions $log --timezone zone.tab -> 2 zone
+$ printf '{"type":"user_message","content":"%s","timestamp":%s}\n' early -10000 late 10 >$tmp/1969.jsonl
+$ TZ=EST5 "$tool" view $tmp/1969.jsonl --until 1969-12-31T18:59:59 => early =0> late
 END
 
 
@@ -506,6 +509,11 @@ $ tail -n +2 <("$tool" show $tmp/mark.log 1) | head -n -1 >$tmp/out.md; cmp $tmp
 $ "$tool" view $tmp/mark.log --full | cat =3> ^# Plan of the `store`$
 $ shown 80 show --plain $tmp/mark.log 1 => ^# Plan of the `store`$ => ^\| two   \| 22    \|$
 $ shown 80 view --full --plain $tmp/mark.log =3> ^# Plan of the `store`$
+
+== line_of_nul_bytes_is_no_break_of_markdown
+$ printf '{"type":"assistant_message","content":"a\\n\\u0000\\u0000\\u0000\\nb"}\n' >$tmp/nul.jsonl
+$ "$tool" import $tmp/nul.log $tmp/nul.jsonl --location here => appended
+$ shown 80 show $tmp/nul.log 1 => ^␀␀␀$
 
 == escapes_in_markdown_reach_no_terminal
 $ shown 80 show $tmp/mark.log 1 | grep -a steer | grep -ac "$(printf '[\001-\010\016-\037]')" => ^0$ -> 1
