@@ -468,6 +468,14 @@ words()
 }
 
 session <<'END'
+== usage_of_info_fits_the_terminal
+$ "$tool" import $tmp/wide.log $tmp/mark.jsonl --location a-name-of-a-session-that-is-long-enough-to-wrap-on-a-terminal => appended
+$ "$tool" note $tmp/wide.log 1 usage --json '{"input_tokens":123456789012,"output_tokens":7,"seconds":1.5}' => .
+$ shown 80 info --usage $tmp/wide.log | sed -n '/^usage/,$p' >$tmp/usage80; shown 40 info --usage $tmp/wide.log | sed -n '/^usage/,$p' >$tmp/usage40
+$ cat $tmp/usage80 =3> ^ +1 +123\.5G +7 +0 +0 +1\.5  a-name =0> ^.{81}
+$ cat $tmp/usage40 =3> ^ +1 +123\.5G +7  a-name =0> ^.{41}
+$ "$tool" info --usage $tmp/wide.log => 123456789012 .*to-wrap-on-a-terminal$ =3> to-wrap-on-a-terminal
+
 == markdown_is_shown_on_a_terminal
 $ shown 80 show $tmp/mark.log 1 | styles => ^<1;4>Plan of the <1;36;4>store<>$ => ^Some <3>quiet<>, <1>loud<> and <9>old<> words; snake_case_name, 2\*3\*4, \*\*open and `open$
 => ^@ an item that is
