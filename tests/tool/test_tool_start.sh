@@ -529,6 +529,15 @@ $ shown 80 show $tmp/mark.log 1 => ^steer ␛\[31mred ␛\]0;title␇ � bidi$
 END
 
 
+# ---- The measurement of the tool makes its transcripts, and finds what it looks for.
+
+session <<'END'
+== measurement_of_the_tool_runs
+$ MSGSTORE=$tool BENCH_DIR=$tmp bash bench/tool.sh 1 1 => ^1 MB: [0-9]+ sessions, [0-9]{3,4} messages$ => ^second sync => ^search  => ^grep 
+$ bash bench/tool.sh 0 -> 2 usage
+END
+
+
 # ---- The newest of a log whose sessions were stored one after the other.
 
 for day in 3 1 2; do
