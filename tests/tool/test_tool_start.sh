@@ -529,6 +529,19 @@ $ shown 80 show $tmp/mark.log 1 => ^steer ␛\[31mred ␛\]0;title␇ � bidi$
 END
 
 
+# ---- Prompts of deleted sessions: a name that no location can have, lines that are none.
+
+for line in '"display":"one","sessionId":"s1"' '"display":"two","sessionId":"a\u0000b"' '"display":5,"sessionId":"s1"' \
+    '"display":"last","sessionId":"s2"'; do
+    echo "{$line,\"project\":\"/p\",\"timestamp\":1700000000000}"
+done >"$tmp/history.jsonl"
+session <<'END'
+== prompts_after_an_impossible_name_are_stored
+sync $tmp/history.log $tmp/history.jsonl => ^prompts +2 new of 2 deleted sessions, .* 1 left out that name no session, 1 bad line$
+view $tmp/history.log --full => one => last
+END
+
+
 # ---- The measurement of the tool makes its transcripts, and finds what it looks for.
 
 session <<'END'
