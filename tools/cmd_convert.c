@@ -24,7 +24,7 @@ typedef struct converter {
     ms_arena masked;          /* of the current message, without its secrets */
     ms_writer writer;
     ms_left_out left_out;     /* by the writers that have ended */
-    uint64_t talk;
+    uint64_t talk, opaque;
     bool renamed;             /* --location has named the conversation */
 } converter;
 
@@ -77,6 +77,10 @@ static int converter_turn(converter *c, uint64_t talk)
 
 static ms_result convert_put(converter *c, ms_envelope *m, ms_error *err)
 {
+    if (c->to != ms_format_find(MS_STR("framework")) && is_opaque(m)) {
+        c->opaque++;
+        return MS_OK;
+    }
     ms_arena_reset(&c->masked);
     if (GIVEN(c->options, MASK_SECRETS) &&
         !secrets_mask_message(m, SECRETS_KEYS, &c->masked, NULL, NULL)) {
@@ -206,6 +210,7 @@ static int convert(job *j, const ms_format *to, bool with_location)
     }
     if (array) fclose(c.out.file);
     if (GIVEN(o, REPORT)) print_left_out(&c.left_out);
+    complain_of_opaque(ms_str_n(NULL, 0), c.opaque);
     ms_arena_deinit(&c.arena);
     ms_arena_deinit(&c.masked);
     return code;

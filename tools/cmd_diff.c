@@ -54,14 +54,53 @@ static bool has_fraction(ms_str number)
     return false;
 }
 
-/* Returns whether two numbers are equal. 1 equals 1.0; integers too large for a double
- * are compared by their digits. */
+/* Returns the next significant digit of a number, 0 after its end. */
+static char next_digit(ms_str *number)
+{
+    while (number->len > 0) {
+        char c = number->ptr[0];
+        if (c == 'e' || c == 'E') break;
+        *number = ms_str_n(number->ptr + 1, number->len - 1);
+        if (c >= '0' && c <= '9') return c;
+    }
+    return '0';
+}
+
+/* Returns the first digit that is not 0; '0': there is none. */
+static char first_digit(ms_str *number)
+{
+    char c;
+    size_t left;
+    do {
+        left = number->len;
+        c = next_digit(number);
+    } while (c == '0' && number->len < left);
+    return c;
+}
+
+/* Returns whether two numbers have the same digits, without zeros at both ends. */
+static bool same_digits(ms_str a, ms_str b)
+{
+    size_t left = SIZE_MAX;
+    char x = first_digit(&a), y = first_digit(&b);
+    while (x == y && a.len + b.len < left) {
+        left = a.len + b.len;
+        x = next_digit(&a);
+        y = next_digit(&b);
+    }
+    return x == y;
+}
+
+/* Returns whether two numbers are equal. 1 equals 1.0. Integers that are too large for a
+ * double are compared by their digits. */
 static bool same_number(ms_str a, ms_str b)
 {
     double x, y;
+    bool whole = !has_fraction(a) || !has_fraction(b);
     if (!has_fraction(a) && !has_fraction(b)) return false;
-    return ms_json_f64(a, &x) == MS_OK && ms_json_f64(b, &y) == MS_OK &&
-           !(x < y) && !(x > y);
+    if (ms_json_f64(a, &x) != MS_OK || ms_json_f64(b, &y) != MS_OK) return false;
+    if (x < y || x > y) return false;
+    return !whole || (x < 9e15 && x > -9e15) || same_digits(a, b);
 }
 
 static bool json_differs(difference *d, ms_str a, ms_str b);
@@ -342,6 +381,10 @@ static int run_diff(job *j)
     const options *o = j->options;
     if (o->n_locations > 2) {
         complain("diff takes two --location, one of each store");
+        return USAGE;
+    }
+    if (strcmp(o->files[0], "-") == 0 && strcmp(o->files[1], "-") == 0) {
+        complain("diff reads standard input once; name one of the two");
         return USAGE;
     }
     memset(&a, 0, sizeof a);

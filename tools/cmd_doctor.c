@@ -410,16 +410,28 @@ static int run_one(job *j, output *out, const char *path)
     return code;
 }
 
+/* Returns whether a text is in a file of lines whose first line is no JSON. */
+static bool is_torn(const char *path, ms_str text)
+{
+    static const char end[] = ".jsonl";
+    bool whole;
+    size_t n = strlen(path), len = sizeof end - 1;
+    ms_str line = next_line(&text, &whole);
+    return n > len && memcmp(path + n - len, end, len) == 0 && !is_blank(line) &&
+           ms_json_check(line, NULL, NULL, NULL) != MS_OK;
+}
+
 /* Returns whether a file of a folder is examined: not if it shows no messages, or
- * cannot be read. */
-static bool is_examined(const char *path, int *worst)
+ * cannot be read. *others: files that show none. */
+static bool is_examined(const char *path, int *worst, uint64_t *others)
 {
     file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false, 0};
     int code = file_load(&f, path);
     if (!is_read(code)) *worst = code;
     bool shows = is_read(code) &&
                  (is_zip(f.text) || format_of(f.text, true) != NULL ||
-                  shows_messages(f.text));
+                  shows_messages(f.text) || is_torn(path, f.text));
+    *others += is_read(code) && !shows;
     file_free(&f);
     return shows;
 }
@@ -437,7 +449,7 @@ static int run_path(job *j, output *out, const char *path)
 {
     int worst = FINE;
     bool folder = is_folder(path);
-    uint64_t others = 0;
+    uint64_t others = 0, silent = 0;
     unit *units = folder ? units_of(path, &others) : NULL;
     bool single = !folder || is_tree(units);
     complain_of_others(path, others);
@@ -449,9 +461,14 @@ static int run_path(job *j, output *out, const char *path)
     }
     for (size_t i = 0; i < arrlenu(units) && !single && out->error == 0; i++) {
         if (worst == USAGE) break;
-        if (!is_examined(units[i].path, &worst)) continue;
+        if (!is_examined(units[i].path, &worst, &silent)) continue;
         int code = run_one(j, out, units[i].path);
         if (code != FINE && (worst == FINE || worst == DAMAGED)) worst = code;
+    }
+    if (folder && arrlenu(units) == 0) complain("%s: no files in it", path);
+    if (silent > 0) {
+        complain("%s: passed over %" PRIu64 " file%s without messages", path, silent,
+                 plural(silent));
     }
     units_free(units);
     return worst;

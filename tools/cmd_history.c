@@ -113,6 +113,7 @@ typedef struct said_filter {
     bool transcript;
     ms_str only;              /* the agent of all messages: a subagent's own session */
     uint64_t others, sides;   /* left out: entries of unknown kinds, work of subagents */
+    uint64_t opaque;          /* left out: data that only its own program reads */
     const ms_msg *blank;      /* stands for a message of another agent */
 } said_filter;
 
@@ -127,9 +128,12 @@ static const ms_msg *next_said(void *ctx)
         bool side = f->transcript && agent.len > 0 &&
                     !ms_str_equal(agent, MS_STR("assistant")) &&
                     !ms_str_equal(agent, f->only);
+        ms_envelope m = ms_envelope_of(msg);
+        bool opaque = !other && !side && is_opaque(&m);
         f->others += other;
         f->sides += side && !other;
-        return other || side ? f->blank : msg;
+        f->opaque += opaque;
+        return other || side || opaque ? f->blank : msg;
     }
     return NULL;
 }
@@ -235,6 +239,7 @@ static int project(job *j, ms_str location)
     if (code != FINE) return code;
     ms_result result = ms_project(&desc, ms_buf_write, &list, &report, &err);
     bool none = result == MS_OK && ms_str_equal(ms_buf_text(&list), MS_STR("[]"));
+    complain_of_opaque(location, said.opaque);
     if (none) code = complain_of_none(&said, location);
     else if (result == MS_OK) {
         emit_projection(&out, o->provider, &report, ms_buf_text(&list));

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "json.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -153,6 +154,23 @@ bool keep_of(const ms_envelope *m, uint64_t *keep)
     ms_str all;
     return ms_member(m, MS_STR("compaction"), &all) &&
            ms_json_u64(member(all, "keep"), keep) == MS_OK;
+}
+
+const char opaque_text[] = "data that only its own program reads";
+
+bool is_opaque(const ms_envelope *m)
+{
+    ms_str item;
+    return m->type == MS_T_DATA && ms_member(m, MS_STR("item"), &item);
+}
+
+void complain_of_opaque(ms_str location, uint64_t count)
+{
+    bool named = location.len > 0;
+    if (count == 0) return;
+    complain("%.*s%sleft out %" PRIu64 " message%s of %s", named ? (int)location.len : 0,
+             named ? location.ptr : "", named ? ": " : "", count, plural(count),
+             opaque_text);
 }
 
 

@@ -50,6 +50,15 @@ uint64_t count_of(ms_str value);
 /* Reads how many messages before a compaction stay. False: it does not say, so nobody
  * knows what it covers. */
 bool keep_of(const ms_envelope *m, uint64_t *keep);
+
+/* "data that only its own program reads" */
+extern const char opaque_text[];
+/* Returns whether a message is data with a member "item", as LangGraph's checkpoints are:
+ * the item is what the program's serializer made, and the content a word about it. Only
+ * the framework's format has a place for the item. */
+bool is_opaque(const ms_envelope *m);
+/* Reports how many such messages were left out, if any were. location: may be absent. */
+void complain_of_opaque(ms_str location, uint64_t count);
 double number_of(ms_str value);
 
 /* Returns whether the JSON text of a member name is this name. Few names have escapes. */

@@ -2,6 +2,7 @@
 
 #define _GNU_SOURCE
 #include "listing.h"
+#include "json.h"
 #include "markdown.h"
 
 #include <inttypes.h>
@@ -37,12 +38,17 @@ static int print_json(const options *o, const listing *l, output *out)
     ms_cursor it;
     const ms_msg *msg;
     ms_result result = MS_OK;
+    uint64_t left_out = 0;
+    bool framework = o->to == ms_format_find(MS_STR("framework"));
     int code = listing_open(l, &it);
     if (code != FINE) return code;
     ms_writer_init(&w, o->to, &opts, l->arena, emit, out);
     while (result == MS_OK && (msg = ms_next(&it)) != NULL) {
-        result = write_msg(&w, msg, &err);
+        ms_envelope m = ms_envelope_of(msg);
+        if (!framework && is_opaque(&m)) left_out++;
+        else result = write_msg(&w, msg, &err);
     }
+    complain_of_opaque(ms_str_n(NULL, 0), left_out);
     if (result == MS_OK) result = ms_writer_finish(&w, &err);
     if (result != MS_OK && out->error == 0) code = complain_of("writing", result, &err);
     int closed = listing_close(&it);

@@ -552,7 +552,8 @@ static bool is_break(ms_str line)
 {
     size_t n = 0;
     line = trimmed(line);
-    if (line.len == 0 || strchr("-*_", line.ptr[0]) == NULL) return false;
+    if (line.len == 0 || line.ptr[0] == '\0') return false;
+    if (strchr("-*_", line.ptr[0]) == NULL) return false;
     for (size_t i = 0; i < line.len; i++) {
         if (line.ptr[i] == line.ptr[0]) n++;
         else if (line.ptr[i] != ' ') return false;

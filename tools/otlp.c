@@ -46,6 +46,7 @@ typedef struct session {
     ms_str location, agent, model, provider;
     tally agents;
     uint64_t trace[2];
+    uint64_t opaque, early;   /* messages: left out; with a time before 1970 */
     bool failed;
 } session;
 
@@ -378,6 +379,11 @@ static void read_message(session *s, const ms_msg *msg)
     entry e;
     memset(&e, 0, sizeof e);
     ms_envelope m = ms_envelope_of(msg);
+    if (is_opaque(&m)) {
+        s->opaque++;
+        return;
+    }
+    s->early += m.has_time && m.time_ns < 0;
     if (GIVEN(s->job->options, MASK_SECRETS) &&
         !secrets_mask_message(&m, SECRETS_KEYS, &s->arena, NULL, NULL)) s->failed = true;
     if (ms_envelope_copy(&m, &s->arena, &e.m) != MS_OK) s->failed = true;
@@ -663,6 +669,11 @@ static int export_session(job *j, output *out, ms_str location)
         int written = put_trace(&s);
         if (written != FINE) code = written;
         if (ms_json_finish(&s.w) != MS_OK && out->error == 0) code = no_memory();
+    }
+    complain_of_opaque(location, s.opaque);
+    if (s.early > 0) {
+        complain("%.*s: %" PRIu64 " time%s before 1970 became 1970", (int)location.len,
+                 location.ptr, s.early, plural(s.early));
     }
     arrfree(s.entries);
     tally_free(&s.agents);

@@ -162,8 +162,11 @@ static ms_result take_line(past *p, ms_arena *arena, ms_str line, bool whole,
     }
     pick(value, keys, H_KEYS, v);
     ms_str session = text_of(arena, v[H_SESSION]), text = text_of(arena, v[H_TEXT]);
+    if (!is_kind(v[H_TEXT], MS_JSON_STRING)) p->counts->bad_lines++;
     if (text.len == 0) return MS_OK;
-    if (session.len == 0 || session.len > MS_KEY_MAX) {
+    bool named = session.len > 0 && session.len <= MS_KEY_MAX &&
+                 memchr(session.ptr, '\0', session.len) == NULL;
+    if (!named) {
         p->counts->unnamed++;
         return MS_OK;
     }
@@ -176,8 +179,8 @@ static ms_result take_line(past *p, ms_arena *arena, ms_str line, bool whole,
     if (state != SESSION_NEW) return MS_OK;
     p->counts->sessions++;
     tally_row_of(&p->sessions, session)->count = SESSION_PAST;
-    bool named = is_kind(v[H_PROJECT], MS_JSON_STRING);
-    ms_str project = named ? v[H_PROJECT] : MS_STR("\"\"");
+    bool placed = is_kind(v[H_PROJECT], MS_JSON_STRING);
+    ms_str project = placed ? v[H_PROJECT] : MS_STR("\"\"");
     return name_session(p->store, session, project, seq, err);
 }
 

@@ -14,7 +14,7 @@
 typedef struct past_counts {
     uint64_t prompts, sessions; /* new ones */
     uint64_t unnamed;         /* prompts without a session: of older versions */
-    uint64_t bad_lines;       /* not JSON */
+    uint64_t bad_lines;       /* not JSON, or without the text of a prompt */
     uint64_t hidden;          /* a transcript has them now */
 } past_counts;
 

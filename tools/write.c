@@ -14,6 +14,13 @@
 enum { CALL_ID_LIMIT = 64, MADE_STEP_NS = 1000000 };
 
 static const char no_result[] = "[the session has no result of this call]";
+static const char late_result[] = "[the result comes after another message]";
+
+/* A call without an id that has no result yet. */
+typedef struct open_call {
+    ms_str id, tool, agent;   /* in `ids` */
+    bool old;                 /* a result of its agent, or a prompt, came since */
+} open_call;
 
 static const filewriter *const writers[] = {
     &claude_writer, &codex_writer, &opencode_writer, &gemini_writer, &pi_writer,
@@ -88,6 +95,32 @@ void hold(writing *w, const said_part *p)
     arrput(w->held, own);
 }
 
+const said_part *held_of(const writing *w, part_kind kind, ms_str call_id)
+{
+    for (size_t i = 0; i < arrlenu(w->held); i++) {
+        const said_part *p = &w->held[i];
+        if (p->kind != kind) continue;
+        if (call_id.ptr == NULL || ms_str_equal(p->call_id, call_id)) return p;
+    }
+    return NULL;
+}
+
+bool count_result(writing *w, const said_part *p)
+{
+    if (p->kind != PART_RESULT) return false;
+    bool alone = held_of(w, PART_CALL, p->call_id) == NULL;
+    bool further = held_of(w, PART_RESULT, p->call_id) != p;
+    if (alone) count_left_out(w, "results after another message");
+    else if (further) count_left_out(w, "further results of one call");
+    return alone;
+}
+
+ms_str absent_result(writing *w, ms_str call_id)
+{
+    bool late = counted(&w->results, call_id)->count > 0;
+    return ms_str_of(late ? late_result : no_result);
+}
+
 void note_entry(writing *w, uint64_t seq, const char *id)
 {
     ms_str own = kept(w, ms_str_n(id, strlen(id) + 1));
@@ -155,8 +188,9 @@ static void set_time(writing *w, const ms_envelope *m, char out[TIME_MAX])
     snprintf(out + n, TIME_MAX - n, ".%03dZ", (int)(w->time_ns / 1000000 % 1000));
 }
 
-/* Returns the texts of a list of parts, without other parts. Other JSON becomes text. */
-static ms_str text_of_value(writing *w, ms_value value)
+/* Returns the texts of a list of parts; *others: how many parts are no text. Other JSON
+ * becomes text. */
+static ms_str text_of_value(writing *w, ms_value value, uint64_t *others)
 {
     ms_buf buf = {&w->arena, NULL, 0, 0};
     size_t n = 0;
@@ -166,7 +200,7 @@ static ms_str text_of_value(writing *w, ms_value value)
     ms_json_iter it = ms_json_iterate(value.text);
     while (ms_json_next(&it)) {
         ms_str text = text_of(&w->arena, member(it.value, "text"));
-        if (text.ptr == NULL) count_left_out(w, "parts that are not text");
+        *others += text.ptr == NULL;
         if (text.ptr == NULL) continue;
         if (n++ > 0) json_piece(&buf, "\n\n");
         ms_buf_write(&buf, text.ptr, text.len);
@@ -208,17 +242,75 @@ static bool is_valid_id(ms_str id)
     return true;
 }
 
+static ms_str lasting(writing *w, ms_str text)
+{
+    ms_str out = text;
+    if (text.ptr != NULL && !copy_text(&w->ids, text, &out)) exit(no_memory());
+    return out;
+}
+
+/* Returns the id of the call that a result without an id answers: the oldest of its agent
+ * and tool that waits for one, else the last call; absent: there is none. */
+static ms_str answered_call(writing *w, const ms_envelope *m)
+{
+    ms_str id = w->last_call;
+    bool found = false;
+    for (size_t i = 0; i < arrlenu(w->waiting);) {
+        open_call *c = &w->waiting[i];
+        bool ours = ms_str_equal(c->agent, m->agent_key);
+        bool same = ours && (m->tool.len == 0 || ms_str_equal(c->tool, m->tool));
+        c->old = c->old || ours;
+        if (same && !found) {
+            found = true;
+            id = c->id;
+            arrdel(w->waiting, i);
+        } else {
+            i++;
+        }
+    }
+    return id;
+}
+
+/* Adds a call that waits for a result; those that its agent left open before are closed,
+ * as the library's writers do. */
+static void add_waiting(writing *w, const ms_envelope *m, ms_str id)
+{
+    open_call call = {id, lasting(w, m->tool), lasting(w, m->agent_key), false};
+    for (size_t i = 0; i < arrlenu(w->waiting);) {
+        const open_call *c = &w->waiting[i];
+        if (c->old && ms_str_equal(c->agent, m->agent_key)) arrdel(w->waiting, i);
+        else i++;
+    }
+    if (m->call_id.len == 0) arrput(w->waiting, call);
+}
+
 /* Returns the id of a call or a result in the new file. A call without an id gets a new
- * one, which the next result without an id shares. */
+ * one. */
 static ms_str call_id_of(writing *w, const ms_envelope *m, bool result)
 {
     char text[MADE_ID];
     ms_str id = m->call_id;
-    if (id.len == 0 && result && w->last_call.len > 0) return w->last_call;
+    ptrdiff_t at = id.len == 0 && result ? hmgeti(w->call_at, m->seq) : -1;
+    if (at >= 0) return w->call_at[at].value;
     if (id.len > 0 && (!w->hand_over || is_valid_id(id))) return kept(w, id);
     int n = snprintf(text, sizeof text, "call_%016" PRIx64,
                      id.len > 0 ? hash_text(id) : hash_text(w->location) + m->seq);
     return kept(w, ms_str_n(text, (size_t)n));
+}
+
+/* Notes which result without an id answers which call, message by message. */
+static void note_ids(writing *w, const ms_envelope *m)
+{
+    part_kind kind = kind_of(w, m);
+    if (kind == PART_CALL) {
+        w->last_call = lasting(w, call_id_of(w, m, false));
+        add_waiting(w, m, w->last_call);
+    } else if (kind == PART_RESULT && m->call_id.len == 0) {
+        ms_str id = answered_call(w, m);
+        if (id.len > 0) hmput(w->call_at, m->seq, id);
+    } else if (kind == PART_USER) {
+        for (size_t i = 0; i < arrlenu(w->waiting); i++) w->waiting[i].old = true;
+    }
 }
 
 /* Returns the tool of a result: that of its call. */
@@ -250,13 +342,13 @@ static said_part part_of(writing *w, const ms_envelope *m)
     p.side = m->agent_key.len > 0 && !ms_str_equal(m->agent_key, MS_STR("assistant")) &&
              !ms_str_equal(m->agent_key, w->main_agent);
     p.role = role_of(m) == MS_ROLE_DEVELOPER ? MS_STR("developer") : MS_STR("system");
-    p.text = p.kind == PART_CALL ? m->args.text : text_of_value(w, m->content);
+    p.text = p.kind == PART_CALL ? m->args.text
+                                 : text_of_value(w, m->content, &p.others);
     p.json = p.kind == PART_CALL && m->args.json && is_object(m->args.text);
     if (p.kind == PART_CALL || p.kind == PART_RESULT) {
         p.call_id = call_id_of(w, m, p.kind == PART_RESULT);
     }
     p.tool = tool_of(w, m, p.call_id);
-    if (p.kind == PART_CALL) w->last_call = p.call_id;
     set_time(w, m, p.time);
     p.time_ns = w->time_ns;
     p.timed = m->has_time && m->time_ns >= 0;
@@ -277,16 +369,6 @@ static said_part part_of(writing *w, const ms_envelope *m)
 
 /* ---- Sessions ---------------------------------------------------------------------- */
 
-static const char opaque[] = "data that only its own program reads";
-
-/* Returns whether a message is data with a member "item", as LangGraph's checkpoints are:
- * the item is what the program's serializer made, and the content a word about it. */
-static bool is_opaque(const ms_envelope *m)
-{
-    ms_str item;
-    return m->type == MS_T_DATA && ms_member(m, MS_STR("item"), &item);
-}
-
 /* Returns the name under which a message is counted as left out; NULL: it is written. No
  * format of transcripts has such messages. A hand-over also leaves out work of other
  * agents, and thoughts: a provider refuses thoughts that another one signed. */
@@ -297,7 +379,7 @@ static const char *left_out_as(const writing *w, const ms_envelope *m,
     uint64_t keep;
     bool takes_items = w->format == &codex_writer && p->items.ptr != NULL;
     if (m->type == MS_T_OTHER) what = "entries of other formats";
-    else if (is_opaque(m)) what = opaque;
+    else if (is_opaque(m)) what = opaque_text;
     else if (m->type == MS_T_COMPACTION && !keep_of(m, &keep)) {
         what = "compactions that do not say what they keep";
     }
@@ -315,6 +397,9 @@ static bool is_left_out(writing *w, const ms_envelope *m, const said_part *p)
 {
     const char *what = left_out_as(w, m, p);
     if (what != NULL) count_left_out(w, what);
+    else if (p->others > 0) {
+        counted(&w->left_out, MS_STR("parts that are not text"))->count += p->others;
+    }
     return what != NULL;
 }
 
@@ -340,21 +425,36 @@ static void put_open(writing *w, const said_part *like)
     arrsetlen(w->open, 0);
 }
 
-/* Pairs calls and results: a result alone gets a call, and so does a second result of a
- * call. */
-static void pair(writing *w, said_part *p)
+/* Pairs calls and results: a result whose call is nowhere gets a call. Returns whether
+ * the part is written: not a further result of one call, nor a result before its call,
+ * which providers refuse. */
+static bool pair(writing *w, said_part *p)
 {
     if (p->kind != PART_CALL) put_open(w, p);
-    if (p->kind == PART_CALL && counted(&w->results, p->call_id)->count == 0) {
-        arrput(w->open, p->call_id);
+    if (p->kind != PART_CALL && p->kind != PART_RESULT) return true;
+    tally_row *live = counted(&w->live, p->call_id);
+    bool open = live->count > 0, answered = live->bytes > 0;
+    live->count = p->kind == PART_CALL;
+    live->bytes += p->kind == PART_RESULT;
+    if (p->kind == PART_CALL) {
+        if (counted(&w->results, p->call_id)->count == 0) arrput(w->open, p->call_id);
+        return true;
     }
-    if (p->kind != PART_RESULT || counted(&w->calls, p->call_id)->count > 0) return;
+    if (open) return true;
+    if (counted(&w->calls, p->call_id)->count > 0) {
+        if (!answered) counted(&w->results, p->call_id)->count--;
+        if (!answered) live->bytes = 0;
+        count_left_out(w, answered ? "further results of one call"
+                                   : "results before their call");
+        return false;
+    }
     said_part call = *p;
     call.kind = PART_CALL;
     call.text = MS_STR("{}");
     call.json = true;
     write_part(w, &call);
     note_call(w, &call);
+    return true;
 }
 
 /* Returns whether a message belongs to another agent's part, in a format with such
@@ -461,18 +561,20 @@ static int each_message(writing *w, bool first)
     memset(&p, 0, sizeof p);
     while ((msg = ms_next(&it)) != NULL) {
         ms_envelope m = ms_envelope_of(msg);
-        if (!first) mask(w, &m);
+        if (first) note_ids(w, &m);
+        else mask(w, &m);
         p = part_of(w, &m);
         if (first) note(w, &p);
         w->opaque += first && is_opaque(&m);
         w->own += first && p.kind != PART_SYSTEM && !is_elsewhere(w, &p) &&
                   left_out_as(w, &m, &p) == NULL;
         if (first || is_elsewhere(w, &p) || is_left_out(w, &m, &p)) continue;
-        if (w->hand_over) pair(w, &p);
-        w->undated += !p.timed;
+        if (w->hand_over && !pair(w, &p)) continue;
+        w->undated += !m.has_time;
+        if (m.has_time && !p.timed) count_left_out(w, "times before 1970");
         if (p.kind == PART_SUMMARY) code = find_kept(w, &m, &p);
         else if (m.type == MS_T_COMPACTION) count_left_out(w, "marks of compactions");
-        if (code != FINE) break;
+        if (!is_read(code)) break;
         write_part(w, &p);
     }
     if (!first) put_open(w, &p);
@@ -513,11 +615,12 @@ static int take_costs(writing *w)
 static int write_all(writing *w)
 {
     int code = each_message(w, false);
-    for (size_t i = 0; i < arrlenu(w->sides.rows) && code == FINE; i++) {
+    for (size_t i = 0; i < arrlenu(w->sides.rows) && is_read(code); i++) {
         if (w->format->side == NULL) break;
         w->only = &w->sides.rows[i].text;
         w->format->side(w);
-        code = each_message(w, false);
+        int one = each_message(w, false);
+        if (one != FINE) code = one;
     }
     return code;
 }
@@ -592,25 +695,25 @@ static int write_session(job *j, const filewriter *format, bool hand_over, outpu
     make_id(&w, w.session);
     if (!hand_over && is_uuid(location)) memcpy(w.session, location.ptr, 36);
     ms_json_init(&w.w, emit, out, false);
-    int code = take_costs(&w);
-    if (code == FINE) code = each_message(&w, true);
+    int code = take_costs(&w), read = FINE;
+    if (is_read(code)) read = each_message(&w, true);
+    if (read != FINE) code = read;
     if (w.opaque > 0 && (w.own == 0 || !GIVEN(j->options, REPORT))) {
-        complain("%.*s: left out %" PRIu64 " message%s of %s", (int)location.len,
-                 location.ptr, w.opaque, plural(w.opaque), opaque);
+        complain_of_opaque(location, w.opaque);
     }
-    if (code == FINE && hand_over && w.own == 0) {
+    if (is_read(code) && hand_over && w.own == 0) {
         complain("%.*s: no messages that another program can continue",
                  (int)location.len, location.ptr);
         code = NOT_FOUND;
     }
     ms_arena_reset(&w.arena);
     take_facts(&w);
-    w.last_call = ms_str_n(NULL, 0);
     begin_dates(&w);
-    if (code == FINE && format->begin != NULL) format->begin(&w);
-    if (code == FINE) code = write_all(&w);
-    if (code == FINE && format->end != NULL) format->end(&w);
-    bool begun = code != NOT_FOUND;
+    bool begun = is_read(code);
+    if (begun && format->begin != NULL) format->begin(&w);
+    if (begun) read = write_all(&w);
+    if (read != FINE) code = code == NOT_FOUND ? code : read;
+    if (is_read(code) && format->end != NULL) format->end(&w);
     if (begun && ms_json_finish(&w.w) != MS_OK && out->error == 0) code = FAILED;
     uint64_t costs = arrlenu(w.costs) - w.costs_put;
     if (costs > 0) counted(&w.left_out, MS_STR("usage of answers"))->count += costs;
@@ -619,12 +722,16 @@ static int write_session(job *j, const filewriter *format, bool hand_over, outpu
     if (format != &atif_writer) lost->undated += w.undated;
     tally_free(&w.calls);
     tally_free(&w.results);
+    tally_free(&w.live);
     tally_free(&w.tools);
     tally_free(&w.sides);
     arrfree(w.costs);
     hmfree(w.cost_at);
     hmfree(w.entry_at);
     arrfree(w.open);
+    arrfree(w.waiting);
+    hmfree(w.call_at);
+    ms_arena_deinit(&w.ids);
     arrfree(w.held);
     ms_arena_deinit(&w.arena);
     ms_arena_deinit(&w.masked);
@@ -653,8 +760,8 @@ int write_sessions(job *j, const filewriter *format, bool hand_over, output *out
     size_t n = 0, wanted = 0;
     memset(&lost, 0, sizeof lost);
     int code = look_up(j, false, none, none, &list);
-    if (code == FINE) code = resolve_all(j);
-    if (code != FINE) return code;
+    if (is_read(code)) code = resolve_all(j);
+    if (!is_read(code)) return code;
     for (size_t i = 0; i < list.count; i++) {
         wanted += is_wanted(j->options, list.items[i].location);
     }
@@ -665,7 +772,7 @@ int write_sessions(job *j, const filewriter *format, bool hand_over, output *out
     }
     if (wanted == 0) complain("%s: no session", j->options->files[0]);
     if (wanted == 0) return NOT_FOUND;
-    for (; n < list.count && code == FINE; n++) {
+    for (; n < list.count && is_read(code); n++) {
         ms_str location = list.items[n].location;
         if (!is_wanted(j->options, location)) continue;
         code = write_session(j, format, hand_over, out, location, &lost, next);

@@ -19,7 +19,8 @@ typedef struct said_part {
     bool json;                /* the arguments are a JSON object */
     ms_str tool, call_id, role, agent;
     bool failed, side;        /* side: of another agent */
-    bool timed;               /* the message has a time of its own, else it is made */
+    bool timed;               /* the message has a time since 1970, else it is made */
+    uint64_t others;          /* parts of the content that are no text */
     char time[TIME_MAX];      /* in milliseconds */
     int64_t time_ns;
     uint64_t seq;             /* of its message */
@@ -52,6 +53,8 @@ typedef struct writing {
     bool hand_over;           /* for another program: calls are paired, ids made valid,
                                * thoughts left out */
     tally calls, results;     /* ids; `bytes` of a call: its tool in `tools`, plus one */
+    tally live;               /* of a hand-over: ids; `count`: the call is written and
+                               * waits, `bytes`: results written */
     tally tools;
     tally left_out;           /* names and numbers of what was left out */
     tally sides;              /* other agents */
@@ -71,6 +74,13 @@ typedef struct writing {
     ms_str *open;             /* calls that need made-up results: an stb_ds array */
     uint64_t made;            /* ids made up so far */
     ms_str last_call;
+    ms_arena ids;             /* of those that the next two have */
+    struct open_call *waiting; /* calls without an id and without a result, the oldest
+                                * first: an stb_ds array */
+    struct {
+        uint64_t key;         /* the number of a result without an id */
+        ms_str value;         /* the id of its call */
+    } *call_at;               /* an stb_ds map */
     int64_t time_ns;
 } writing;
 
@@ -108,6 +118,13 @@ void note_entry(writing *w, uint64_t seq, const char *id);
 const char *entry_from(const writing *w, uint64_t seq);
 /* Writes the arguments of a call as an object. A text becomes its member "input". */
 void put_arguments(ms_json_writer *w, const char *name, const said_part *p);
+/* Returns what stands in the place of a result that is not beside its call. */
+ms_str absent_result(writing *w, ms_str call_id);
+/* Counts a held result that has no place in a message where each call has one. Returns
+ * whether its call is not held. */
+bool count_result(writing *w, const said_part *p);
+/* Returns the first held part of a kind; of those with that id, if it is not absent. */
+const said_part *held_of(const writing *w, part_kind kind, ms_str call_id);
 /* Ends a line. */
 void end_line(writing *w);
 void put_flag(ms_json_writer *w, const char *name, bool value);

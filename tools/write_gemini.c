@@ -6,8 +6,6 @@
 #define _GNU_SOURCE
 #include "write.h"
 
-static const char late_result[] = "[the result comes after another message]";
-
 static void gemini_begin(writing *w)
 {
     ms_json_begin(&w->w, MS_JSON_OBJECT);
@@ -29,20 +27,10 @@ static void message_begin(writing *w, const char *time, const char *type)
     json_text(&w->w, "type", ms_str_of(type));
 }
 
-static const said_part *held_of(const writing *w, part_kind kind, ms_str call_id)
-{
-    for (size_t i = 0; i < arrlenu(w->held); i++) {
-        const said_part *p = &w->held[i];
-        if (p->kind != kind) continue;
-        if (call_id.ptr == NULL || ms_str_equal(p->call_id, call_id)) return p;
-    }
-    return NULL;
-}
-
 static void put_response(writing *w, const said_part *call, const said_part *result)
 {
     bool failed = result == NULL || result->failed;
-    ms_str text = result != NULL ? result->text : ms_str_of(late_result);
+    ms_str text = result != NULL ? result->text : absent_result(w, call->call_id);
     open_member(&w->w, "result", true);
     ms_json_begin(&w->w, MS_JSON_OBJECT);
     open_member(&w->w, "functionResponse", false);
@@ -96,10 +84,7 @@ static bool put_held(writing *w)
     ms_str none = {NULL, 0};
     size_t n = arrlenu(w->held), others = 0;
     for (size_t i = 0; i < n; i++) {
-        const said_part *p = &w->held[i];
-        bool alone = p->kind == PART_RESULT && held_of(w, PART_CALL, p->call_id) == NULL;
-        others += alone;
-        if (alone) count_left_out(w, "results after another message");
+        others += count_result(w, &w->held[i]);
     }
     bool any = n > others;
     if (any) {

@@ -14,8 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char late_result[] = "[the result comes after another message]";
-
 enum { SUFFIX = 14, SESSION_ID = 30 };
 
 /* Returns the provider that a model's name belongs to: OpenCode asks for one. */
@@ -191,20 +189,11 @@ static void answer_begin(writing *w, const said_part *first, const said_part *la
     open_member(&w->w, "parts", true);
 }
 
-static const said_part *held_of(const writing *w, part_kind kind, ms_str call_id)
-{
-    for (size_t i = 0; i < arrlenu(w->held); i++) {
-        const said_part *p = &w->held[i];
-        if (p->kind == kind && ms_str_equal(p->call_id, call_id)) return p;
-    }
-    return NULL;
-}
-
 static void put_call(writing *w, const char *message, const said_part *p)
 {
     const said_part *result = held_of(w, PART_RESULT, p->call_id);
     bool failed = result == NULL || result->failed;
-    ms_str text = result != NULL ? result->text : ms_str_of(late_result);
+    ms_str text = result != NULL ? result->text : absent_result(w, p->call_id);
     part_begin(w, message, "tool");
     json_text(&w->w, "callID", p->call_id);
     json_text(&w->w, "tool", p->tool);
@@ -228,10 +217,7 @@ static void put_held(writing *w)
     char id[MADE_ID];
     size_t n = arrlenu(w->held), others = 0;
     for (size_t i = 0; i < n; i++) {
-        const said_part *p = &w->held[i];
-        bool alone = p->kind == PART_RESULT && held_of(w, PART_CALL, p->call_id) == NULL;
-        others += alone;
-        if (alone) count_left_out(w, "results after another message");
+        others += count_result(w, &w->held[i]);
     }
     if (n > others) {
         answer_begin(w, &w->held[0], &w->held[n - 1], false, id);

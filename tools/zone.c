@@ -17,7 +17,12 @@ static bool is_zone(const char *zone)
     if (folder == NULL) folder = "/usr/share/zoneinfo";
     if (zone[0] == '/' || zone[0] == '\0' || strstr(zone, "..") != NULL) return false;
     snprintf(path, sizeof path, "%.90s/%.200s", folder, zone);
-    return is_there(path) && !is_folder(path);
+    FILE *file = is_there(path) && !is_folder(path) ? fopen(path, "rb") : NULL;
+    char mark[4] = {0}; /* zone.tab and others are beside the zones */
+    if (file == NULL) return false;
+    size_t n = fread(mark, 1, sizeof mark, file);
+    fclose(file);
+    return n == sizeof mark && memcmp(mark, "TZif", sizeof mark) == 0;
 }
 
 /* Returns the minutes of "+02:00", "-0330" or "+2"; false: the text is no offset. */
@@ -72,8 +77,9 @@ int64_t local_time(const char *text, int64_t ns)
         return ns;
     }
     t.tm_isdst = -1;
+    t.tm_wday = -1; /* stays, if the time has no number: -1 is one, too */
     time_t there = mktime(&t);
-    return there == (time_t)-1 ? ns : (int64_t)there * 1000000000 + ns % 1000000000;
+    return t.tm_wday < 0 ? ns : (int64_t)there * 1000000000 + ns % 1000000000;
 }
 
 ms_str local_day(int64_t seconds, cost_by by, char out[TIME_MAX])

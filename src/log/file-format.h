@@ -232,7 +232,6 @@
 #define MS__HOLE_SIZE   24u
 #define MS__BLOCK       4096u /* bytes of a block with a check of its own */
 #define MS__SUM_FIXED   (MS__HEADER + 16)
-#define MS__ROWS        256u /* words in a filter */
 #define MS__ROW_LISTS 24u  /* lists of a segment in it: then 1 in 100 seems to occur */
 #define MS__FILTER_SIZE (MS__HEADER + 1032)
 #define MS__PROBES      4u

@@ -314,6 +314,15 @@ $ against 's/alpha"/alpha","extra_member":1/' --lenient => ^equal
 diff $a $c --lenient --also rest => message 1 .* differs in source -> 1
 diff $tmp/1.jsonl $tmp/2.jsonl => ^A  number 1: ….* word LEFTword .*…$ -> 1
 
+== diff_compares_large_integers_by_their_digits
+$ numbers() { printf '{"type":"action","tool":"t","args":{"k":%s}}\n' $1 >$tmp/n1; printf '{"type":"action","tool":"t","args":{"k":%s}}\n' $2 >$tmp/n2; "$tool" diff $tmp/n1 $tmp/n2; }
+$ numbers 12345678901234567890 12345678901234567891.0 => differs in args.k$ -> 1
+$ numbers 12345678901234567890 -12345678901234567890.0 => differs in args.k$ -> 1
+$ numbers 12345678901234567890 0.01234567890123456789e21 => ^equal
+$ numbers 10000000000000000000000 1e22 => ^equal
+$ numbers 1 1.0 => ^equal
+diff - - -> 2 standard input once
+
 == diff_compares_locations_and_standard_input
 fork $log l 4 k => .
 diff $log $log --location l --location k => ^message 5 is only in A; B ends after 4$ -> 1

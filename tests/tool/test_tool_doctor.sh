@@ -66,6 +66,13 @@ session <<'END'
 $ tree
 doctor $tmp/many => many/a.jsonl: claude-code, nothing is wrong => many/b.jsonl: claude-code, 1 fault -> 3
 doctor $tmp/tree => tree: messages, nothing is wrong
+
+== folder_with_a_file_that_is_all_damage_is_not_whole
+$ mkdir $tmp/lost $tmp/bare; printf '{"type":"user","uuid":"a","torn' >$tmp/lost/torn.jsonl; echo text >$tmp/lost/readme.txt; : >$tmp/lost/empty.jsonl
+doctor $tmp/lost => torn.jsonl: messages, 1 fault =0> readme -> 3 lost: passed over 2 files without messages$
+$ rm $tmp/lost/torn.jsonl
+doctor $tmp/lost -> 0 lost: passed over 2 files without messages$
+doctor $tmp/bare -> 0 bare: no files in it$
 END
 part=$(find "$tmp/tree/part" -type f | LC_ALL=C sort | tail -n 1)
 session <<'END'
@@ -301,6 +308,37 @@ view --json - <<<$nested => "agent_key":"sub1".*"content":"found it" -> 0 kept w
 hand-over --to pi $real/tool_heavy.jsonl => "role":"toolResult".*"toolName":"Bash" =0> "toolName":"unknown"
 hand-over --to claude-code --report $shared/codex-rollout/rollout-*.jsonl => * -> 0 system texts left out
 
+== results_without_an_id_are_of_the_oldest_open_call
+$ printf '{"type":"%s","location":"s",%s}\n' action '"tool":"ls","args":{"p":1}' action '"tool":"ls","args":{"p":2}' observation '"content":"first"' observation '"content":"second"' action '"tool":"left","args":"no JSON"' user_message '"content":"more"' action '"tool":"x","args":{}' observation '"content":"third"' >$tmp/noid.jsonl
+import $tmp/noid.log $tmp/noid.jsonl => ^appended +8
+export $tmp/noid.log --format gemini-cli --report => \{"p":1},"result":[^]]*"output":"first".*\{"p":2},"result":[^]]*"output":"second" => "name":"x".*"output":"third" => "name":"left".*has no result of this call =0> after another -> 0 8  messages without a time
+export $tmp/noid.log --format opencode => "tool":"ls".*\{"p":1},"output":"first".*\{"p":2},"output":"second".*"tool":"left".*has no result of this call.*"output":"third" =0> after another
+export $tmp/noid.log --format atif => \{"p":1}.*\{"p":2}.*"content":"first".*"content":"second" =0> "content":"first".*"content":"first"
+hand-over $tmp/noid.log --to pi => "toolResult".*"first" => "toolResult".*"third" =0> unknown","isError
+
+== further_results_and_parts_and_early_times_are_counted_once
+$ printf '{"type":"%s","location":"s",%s}\n' user_message '"content":[{"type":"image_url","image_url":{"url":"data:x"}},{"type":"text","text":"look"}],"timestamp":-5' action '"tool":"ls","args":{},"tool_call_id":"c"' observation '"content":"one","tool_call_id":"c"' observation '"content":"two","tool_call_id":"c"' >$tmp/twice.jsonl
+import $tmp/twice.log $tmp/twice.jsonl => ^appended +4
+export $tmp/twice.log --format gemini-cli --report => "one" =0> "two" -> 0 ^ +1  further results of one call left out$
+export $tmp/twice.log --format opencode --report => "one" =0> "two" -> 0 ^ +1  further results of one call left out$
+export $tmp/twice.log --format pi --report => "one" => "two" -> 0 ^ +1  parts that are not text left out$
+export $tmp/twice.log --format atif --report => "one".*"two" -> 0 ^ +1  times before 1970 left out$
+export $tmp/twice.log --format codex --report => * -> 0 ^ +3  messages without a time: their dates are made$
+
+== hand_over_writes_one_result_of_a_call_after_it
+hand-over $tmp/twice.log --to claude-code --report => "tool_result".*"one" =0> "two" -> 0 ^ +1  further results of one call left out$
+$ printf '{"type":"%s","location":"s",%s}\n' observation '"content":"early","tool_call_id":"c"' action '"tool":"ls","args":{},"tool_call_id":"c"' observation '"content":"lone","tool_call_id":"d"' observation '"content":"second","tool_call_id":"d"' >$tmp/early.jsonl
+import $tmp/early.log $tmp/early.jsonl => ^appended +4
+hand-over $tmp/early.log --to claude-code --report =0> early|second =2> "type":"tool_use" =2> "type":"tool_result" => has no result of this call => lone -> 0 ^ +1  results before their call left out$
+export $tmp/early.log --format claude-code => early => second
+
+== a_damaged_message_is_left_out_and_the_rest_is_written
+$ LC_ALL=C sed 's/"two"/"twu"/; s/two/twu/' $tmp/twice.log >$tmp/hurt.log
+export $tmp/hurt.log --format codex => "one" -> 3 1 records were skipped
+export $tmp/hurt.log --format atif => "one".*}$ -> 3 1 records were skipped
+hand-over $tmp/hurt.log --to opencode -o $tmp/hurt.json => ^then -> 3 1 records were skipped
+$ cat $tmp/hurt.json => "look".*"one".*}$
+
 # As LangGraph's checkpoints: a word, and what the serializer of the program made.
 == data_that_only_its_program_reads_is_left_out_and_counted
 $ printf '{"type":"data","content":"loop 1","agent_key":"c1","location":"g","item":{"checkpoint":["msgpack","hKF2AQ=="]}}\n' >$tmp/opaque.jsonl
@@ -312,6 +350,14 @@ hand-over $tmp/mixed.log --to pi --report => "hi" =0> loop 1|hKF2 -> 0 ^ +1  dat
 export $tmp/mixed.log --format codex => "hi" =0> loop 1 -> 0 ^msgstore: g: left out 1 message of data
 hand-over $tmp/opaque.log --to codex -> 4 ^msgstore: g: left out 1 message of data that only its own program reads$
 hand-over $tmp/opaque.log --to codex -> 4 ^msgstore: g: no messages that another program can continue$
+$ for to in session task envelope-rows openai gemini; do "$tool" export $tmp/mixed.log --format $to; done =5> hi =5> a.*:.*1} =0> loop 1|hKF2 -> 0 ^msgstore: left out 1 message of data that only its own program reads$
+export $tmp/mixed.log --format framework => loop 1.*hKF2
+export $tmp/mixed.log --format otlp => hi =0> loop 1|hKF2 -> 0 ^msgstore: g: left out 1 message of data
+convert $tmp/mixed.jsonl --from framework --to openai --array => ^\[.*hi.*]$ =0> loop 1 -> 0 ^msgstore: left out 1 message of data
+view $tmp/mixed.log --format openai =2> role -> 0 ^msgstore: left out 1 message of data
+view $tmp/mixed.log => loop 1
+history $tmp/mixed.log --format anthropic => hi =0> loop 1 -> 0 ^msgstore: g: left out 1 message of data
+history $tmp/opaque.log --format openai -> 4 no messages that a request can have
 
 == hand_over_is_refused_and_leaves_the_file
 $ echo kept >$tmp/kept.jsonl

@@ -337,6 +337,9 @@ $ TZ=UTC-5:45 "$tool" view $log --since 2026-05-12 =2> 2026-05-12
 view $log --since 2026-05-12 =0> 2026
 info $log --timezone +02:00 => 2026-05-12T00:31:00\+02:00
 $ TZ=UTC-5:45 "$tool" view $log --json =2> "time":17
+sessions $log --timezone zone.tab -> 2 zone
+$ printf '{"type":"user_message","content":"%s","timestamp":%s}\n' early -10000 late 10 >$tmp/1969.jsonl
+$ TZ=EST5 "$tool" view $tmp/1969.jsonl --until 1969-12-31T18:59:59 => early =0> late
 END
 
 
@@ -465,6 +468,14 @@ words()
 }
 
 session <<'END'
+== usage_of_info_fits_the_terminal
+$ "$tool" import $tmp/wide.log $tmp/mark.jsonl --location a-name-of-a-session-that-is-long-enough-to-wrap-on-a-terminal => appended
+$ "$tool" note $tmp/wide.log 1 usage --json '{"input_tokens":123456789012,"output_tokens":7,"seconds":1.5}' => .
+$ shown 80 info --usage $tmp/wide.log | sed -n '/^usage/,$p' >$tmp/usage80; shown 40 info --usage $tmp/wide.log | sed -n '/^usage/,$p' >$tmp/usage40
+$ cat $tmp/usage80 =3> ^ +1 +123\.5G +7 +0 +0 +1\.5  a-name =0> ^.{81}
+$ cat $tmp/usage40 =3> ^ +1 +123\.5G +7  a-name =0> ^.{41}
+$ "$tool" info --usage $tmp/wide.log => 123456789012 .*to-wrap-on-a-terminal$ =3> to-wrap-on-a-terminal
+
 == markdown_is_shown_on_a_terminal
 $ shown 80 show $tmp/mark.log 1 | styles => ^<1;4>Plan of the <1;36;4>store<>$ => ^Some <3>quiet<>, <1>loud<> and <9>old<> words; snake_case_name, 2\*3\*4, \*\*open and `open$
 => ^@ an item that is
@@ -507,9 +518,36 @@ $ "$tool" view $tmp/mark.log --full | cat =3> ^# Plan of the `store`$
 $ shown 80 show --plain $tmp/mark.log 1 => ^# Plan of the `store`$ => ^\| two   \| 22    \|$
 $ shown 80 view --full --plain $tmp/mark.log =3> ^# Plan of the `store`$
 
+== line_of_nul_bytes_is_no_break_of_markdown
+$ printf '{"type":"assistant_message","content":"a\\n\\u0000\\u0000\\u0000\\nb"}\n' >$tmp/nul.jsonl
+$ "$tool" import $tmp/nul.log $tmp/nul.jsonl --location here => appended
+$ shown 80 show $tmp/nul.log 1 => ^␀␀␀$
+
 == escapes_in_markdown_reach_no_terminal
 $ shown 80 show $tmp/mark.log 1 | grep -a steer | grep -ac "$(printf '[\001-\010\016-\037]')" => ^0$ -> 1
 $ shown 80 show $tmp/mark.log 1 => ^steer ␛\[31mred ␛\]0;title␇ � bidi$
+END
+
+
+# ---- Prompts of deleted sessions: a name that no location can have, lines that are none.
+
+for line in '"display":"one","sessionId":"s1"' '"display":"two","sessionId":"a\u0000b"' '"display":5,"sessionId":"s1"' \
+    '"display":"last","sessionId":"s2"'; do
+    echo "{$line,\"project\":\"/p\",\"timestamp\":1700000000000}"
+done >"$tmp/history.jsonl"
+session <<'END'
+== prompts_after_an_impossible_name_are_stored
+sync $tmp/history.log $tmp/history.jsonl => ^prompts +2 new of 2 deleted sessions, .* 1 left out that name no session, 1 bad line$
+view $tmp/history.log --full => one => last
+END
+
+
+# ---- The measurement of the tool makes its transcripts, and finds what it looks for.
+
+session <<'END'
+== measurement_of_the_tool_runs
+$ MSGSTORE=$tool BENCH_DIR=$tmp bash bench/tool.sh 1 1 => ^1 MB: [0-9]+ sessions, [0-9]{3,4} messages$ => ^second sync => ^search  => ^grep 
+$ bash bench/tool.sh 0 -> 2 usage
 END
 
 
