@@ -4799,22 +4799,35 @@ MS_API ms_result ms_error_set(ms_error *err, ms_result code, const char *message
     return ms__fail(err, code, "%s", message);
 }
 
+/* size 0: it is not known. */
 static MS__RARE ms_result ms__no_memory(ms_error *err, uint64_t size)
 {
-    return ms__fail(err, MS_E_NO_MEMORY, "no memory for %u bytes", size);
+    return ms__fail(err, MS_E_NO_MEMORY, size ? "no memory for %u bytes"
+                                              : ms_result_text(MS_E_NO_MEMORY), size);
 }
 
 /* Reports that an arena is NULL, that its buffer is full, or that memory has run out. */
 static MS__RARE ms_result ms__no_arena(ms_error *err, const ms_arena *a, uint64_t size)
 {
     if (a && !a->buffer) return ms__no_memory(err, size);
-    return ms__fail(err, MS_E_ARENA, a ? "the arena has no room for %u bytes"
-                                       : "an arena is needed", size);
+    return ms__fail(err, MS_E_ARENA, !a ? "an arena is needed"
+                                     : size ? "the arena has no room for %u bytes"
+                                            : "the arena is full", size);
 }
 
-static MS__RARE ms_result ms__unknown_bits(ms_error *err, const char *name, uint64_t bits)
+static MS__RARE ms_result ms__unknown_bits(ms_error *err, const char *name, uint64_t bits,
+                                           uint64_t known)
 {
-    return ms__fail_at(err, MS_E_ARGUMENT, name, "%s %u has unknown bits", name, bits);
+    return ms__fail_at(err, MS_E_ARGUMENT, name, "%s is %u, bits of %u were expected",
+                       name, bits, known);
+}
+
+/* Reports a number that is less than `least` or more than `most`. */
+static MS__RARE ms_result ms__range_fail(ms_error *err, ms_result code, const char *name,
+                                         uint64_t number, uint64_t least, uint64_t most)
+{
+    return ms__fail_at(err, code, name, "%s is %u, %u to %u were expected", name, number,
+                       least, most);
 }
 
 #define MS__TRY(call)                                 \
@@ -5108,8 +5121,8 @@ MS_API ms_result ms_json_check(ms_str text, const ms_json_opts *opts, ms_str *va
     if (value) *value = ms__absent();
     if (!text.ptr) text = ms_str_n("", 0);
     if (depth > MS_JSON_MAX_DEPTH)
-        return ms__fail(err, MS_E_ARGUMENT, "max_depth is %u, the limit is %u",
-                        (uint64_t)depth, (uint64_t)MS_JSON_MAX_DEPTH);
+        return ms__range_fail(err, MS_E_ARGUMENT, "max_depth", depth, 0,
+                              MS_JSON_MAX_DEPTH);
     memset(&s, 0, sizeof s);
     s.end = text.ptr + text.len;
     s.repair = opts && opts->repair;
@@ -6090,36 +6103,45 @@ static ms_value ms__args_of(ms_str text)
     return object ? ms_json(value) : ms_text_n(text);
 }
 
-static ms_result ms__field_check(const ms_envelope *m, unsigned field, ms_error *err)
+/* Checks the value of a field that an error calls `name`. */
+static ms_result ms__value_check(ms_str text, bool json, bool object, const char *name,
+                                 ms_error *err)
 {
-    const char *name = ms__fields[field].name;
-    ms_str text = ms__field_text(m, field), value;
+    ms_str value;
     if (text.len > MS__VALUE_MAX)
         return ms__fail_at(err, MS_E_TOO_LARGE, name,
                            "%s has %u bytes, at most %u are allowed", name,
                            (uint64_t)text.len, (uint64_t)MS__VALUE_MAX);
-    if (!ms__field_is_json(m, field)) return MS_OK;
+    if (!json) return MS_OK;
     ms_result code = ms__field_json(text, &value, err);
-    if (code == MS_OK && ms__fields[field].kind == MS__FIELD_OBJECT &&
-        ms_json_kind_of(value) != MS_JSON_OBJECT)
+    if (code == MS_OK && object && ms_json_kind_of(value) != MS_JSON_OBJECT)
         code = ms__fail(err, MS_E_KIND, "%s is '%v', a JSON object was expected", name,
                         MS__V(value));
     return code == MS_OK ? MS_OK : ms__at_field(err, code, name);
 }
 
+static ms_result ms__field_check(const ms_envelope *m, unsigned field, ms_error *err)
+{
+    return ms__value_check(ms__field_text(m, field), ms__field_is_json(m, field),
+                           ms__fields[field].kind == MS__FIELD_OBJECT,
+                           ms__fields[field].name, err);
+}
+
 static ms_result ms__envelope_head_check(const ms_envelope *m, ms_error *err)
 {
     if (m->type == MS_T_NONE || (unsigned)m->type >= MS_TYPE_COUNT)
-        return ms__fail_at(err, MS_E_TYPE, "type", "%u is not a message type",
-                           (uint64_t)(unsigned)m->type);
+        return ms__range_fail(err, MS_E_TYPE, "type", (unsigned)m->type, 1,
+                              MS_TYPE_COUNT - 1);
     if ((unsigned)m->role >= MS_ROLE_LIMIT ||
         ((unsigned)m->role > MS_ROLE_FUNCTION && m->role != MS_ROLE_OTHER))
-        return ms__fail_at(err, MS_E_ARGUMENT, "role", "%u is not a role",
-                           (uint64_t)(unsigned)m->role);
+        return ms__fail_at(err, MS_E_ARGUMENT, "role",
+                           "role is %u, 0 to %u or %u were expected",
+                           (uint64_t)(unsigned)m->role, (uint64_t)MS_ROLE_FUNCTION,
+                           (uint64_t)MS_ROLE_OTHER);
     if (m->role == MS_ROLE_OTHER && ms__is_empty(m->role_name))
         return ms__fail_at(err, MS_E_MISSING, "role_name", "role OTHER needs role_name");
     if (m->has_time && m->time_ns == MS_TIME_NONE)
-        return ms__fail_at(err, MS_E_RANGE, "time_ns", "the time is MS_TIME_NONE");
+        return ms__fail_at(err, MS_E_RANGE, "time_ns", "has_time is set without a time");
     return MS_OK;
 }
 
@@ -6369,7 +6391,7 @@ static MS__ONCE ms_result ms__envelope_check(const ms_envelope *m, ms_error *err
 static ms_result ms__flags_check(const ms_envelope *m, ms_error *err)
 {
     if (m->flags >> 16 == 0) return MS_OK;
-    return ms__unknown_bits(err, "flags", m->flags);
+    return ms__unknown_bits(err, "flags", m->flags, 0xFFFF);
 }
 
 /* Returns the size of a record with its padding. */
@@ -6895,8 +6917,8 @@ static ms_result ms__query_check(const ms_query *q, ms_error *err)
     const char *field = NULL, *why = NULL;
     bool team = (q->views & MS_VIEW_TEAM) != 0;
     if (q->views >= 2 * MS_VIEW_TIMELINE)
-        return ms__unknown_bits(err, "views", q->views);
-    if (q->raw > MS_RAW_ALL) return ms__unknown_bits(err, "raw", q->raw);
+        return ms__unknown_bits(err, "views", q->views, 2 * MS_VIEW_TIMELINE - 1);
+    if (q->raw > MS_RAW_ALL) return ms__unknown_bits(err, "raw", q->raw, MS_RAW_ALL);
     if (team && q->n_agent_keys > MS_CURSOR_AGENTS && !q->arena)
         return ms__query_arena(err);
     if ((q->types | q->agent_types) & (MS_BIT(1) - 1))
@@ -7369,12 +7391,16 @@ MS_API const ms_msg *ms_next(ms_cursor *it)
     return ready ? ms__next_take(it) : ms__next_shown(it);
 }
 
-/* Compares expect_seq with `last`, the number of the location's last message; 0: none. */
-static ms_result ms__expect_last(const ms_append_opts *opts, uint64_t last, ms_error *err)
+/* Compares expect_seq with `last`, the number of the location's last message; 0: none.
+ * damaged: a damaged message may follow it, which is an error. */
+static ms_result ms__expect_last(const ms_append_opts *opts, uint64_t last, bool damaged,
+                                 ms_error *err)
 {
-    if (last == opts->expect_seq) return MS_OK;
-    return ms__fail(err, MS_E_CONFLICT, "the last message of '%v' is %u, %u was expected",
-                    MS__V(opts->location), last, opts->expect_seq);
+    if (last == opts->expect_seq && !damaged) return MS_OK;
+    return ms__fail_at(err, damaged ? MS_E_DAMAGED : MS_E_CONFLICT, "expect_seq",
+                       "the last message of '%v' is %u%s, %u was expected",
+                       MS__V(opts->location), last,
+                       damaged ? " or a damaged one after it" : "", opts->expect_seq);
 }
 
 /* Finds the number of the first of the newest n messages of a location, or of the store;
@@ -7460,7 +7486,7 @@ MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, s
     if (n == 0) {
         uint64_t last = own.expect_seq;
         if (own.expect) MS__TRY(ms__newest(store, own.location, 1, NULL, &last, err));
-        return ms__expect_last(&own, last, err);
+        return ms__expect_last(&own, last, false, err);
     }
     MS__TRY(ms__key_check(own.location, "location", false, err));
     ms_result code = ms__append_all(store, messages, n, &own, err);
@@ -7719,8 +7745,8 @@ static MS__ONCE ms_result ms__can_change(const ms_store *store, ms_error *err)
 
 static ms_result ms__location_check(ms_str location, const char *name, ms_error *err)
 {
-    if (!ms__is_empty(location)) return ms__key_check(location, name, false, err);
-    return ms__fail_at(err, MS_E_ARGUMENT, name, "the location is empty");
+    if (!location.ptr) location = MS_STR("");
+    return ms__key_check(location, name, false, err);
 }
 
 /* Checks that a store can change the messages of a location. */
@@ -7864,8 +7890,9 @@ static ms_result ms__visible_check(ms_store *store, ms_str location, uint64_t se
     if (seq == 0) return MS_OK;
     ms_result code = ms__change_target(store, seq, &own, &msg, err);
     if (code == MS_OK && !ms_str_equal(ms__location(msg), location))
-        code = ms__fail(err, MS_E_ARGUMENT, "message %u is of location '%v', not of '%v'",
-                        seq, MS__V(ms__location(msg)), MS__V(location));
+        code = ms__fail_at(err, MS_E_ARGUMENT, "location",
+                           "message %u is of location '%v', not of '%v'", seq,
+                           MS__V(ms__location(msg)), MS__V(location));
     ms_arena_deinit(&own);
     return code;
 }
@@ -7891,7 +7918,7 @@ static MS__NOINLINE ms_result ms__note(ms_store *store, const ms_msg *msg, ms_st
     e->type_name = kind;
     e->content = value;
     e->seq = ms_seq(msg);
-    MS__TRY(ms__field_check(e, MS_F_CONTENT, err));
+    MS__TRY(ms__value_check(value.text, value.json, false, "value", err));
     return ms__change_put(store, &change, 0, NULL, err);
 }
 
@@ -7901,8 +7928,7 @@ MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value va
     ms_arena own;
     const ms_msg *msg;
     ms_result code = ms__change_target(store, seq, &own, &msg, err);
-    if (code == MS_OK && !kind.ptr)
-        code = ms__fail_at(err, MS_E_ARGUMENT, "kind", "a note needs a kind");
+    if (!kind.ptr) kind = MS_STR("");
     if (code == MS_OK) code = ms__key_check(kind, "kind", false, err);
     if (code == MS_OK) code = ms__note(store, msg, kind, value, err);
     ms_arena_deinit(&own);
@@ -7932,9 +7958,7 @@ MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
     MS__TRY(ms__can_change_at(store, location, err));
     e->location = location;
     e->content = ms_json(facts);
-    MS__TRY(ms__field_check(e, MS_F_CONTENT, err));
-    if (ms_json_kind_of(facts) != MS_JSON_OBJECT)
-        return ms__fail_at(err, MS_E_KIND, "facts", "facts must be a JSON object");
+    MS__TRY(ms__value_check(facts, true, true, "facts", err));
 #if !MS__SMALL
     if (ms__remembers_facts(store, location, true))
         return ms__facts_set_in(store, location, facts, err);
@@ -8370,8 +8394,9 @@ static MS__NOINLINE ms_result ms__fork_empty(ms__fork *f, ms_str to, ms_error *e
     uint64_t seq = msg ? ms_seq(msg) : 0;
     ms_result code = ms_cursor_close(it, err);
     if (code != MS_OK || seq == 0) return code;
-    return ms__fail(err, MS_E_CONFLICT, "'%v' has messages: %u is the newest", MS__V(to),
-                    seq);
+    return ms__fail_at(err, MS_E_CONFLICT, "to",
+                       "'%v' has messages, up to %u: a fork needs an empty location",
+                       MS__V(to), seq);
 }
 
 MS_API MS__RARE ms_result ms_fork(ms_store *store, ms_str from, uint64_t seq, ms_str to,
@@ -8545,7 +8570,8 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
     if (appended->json)
         return ms__fail_at(err, MS_E_KIND, name, "a stream appends to text, not to JSON");
     if (opts && opts->flush_chars > MS__STREAM_ROOM)
-        return ms__fail_at(err, MS_E_RANGE, "flush_chars", "over 1,024 characters");
+        return ms__range_fail(err, MS_E_RANGE, "flush_chars", opts->flush_chars, 0,
+                              MS__STREAM_ROOM);
     MS__TRY(ms__message_measure(location, e, &l, err));
     if (!ms__is_empty(location)) e->location = location;
     e->flags = (e->flags & MS__CALLER_FLAGS) | (uint32_t)MS_FLAG_UNFINISHED;
@@ -8712,8 +8738,7 @@ MS_API ms_result ms_stream_follow(ms_store *store, uint64_t seq, ms_arena *arena
         all = ms_buf_text(&f->buf);
         if (f->it.query.as_from) before = from;
         else if (from > all.len)
-            return ms__fail(err, MS_E_RANGE, "the text has %u bytes, not %u",
-                            (uint64_t)all.len, from);
+            return ms__range_fail(err, MS_E_RANGE, "from", from, 0, all.len);
         text->place = f->it.now ? f->it.now : place;
     }
     size_t skip = from - before < all.len ? (size_t)(from - before) : all.len;
@@ -8777,7 +8802,9 @@ MS_API ms_result ms_note_usage(ms_store *store, uint64_t seq, const ms_usage *us
     MS__TRY(ms__open_check(store, err));
     if (!usage) return ms__fail(err, MS_E_ARGUMENT, "the usage is missing");
     if (usage->duration_ns < 0)
-        return ms__fail_at(err, MS_E_RANGE, "duration_ns", "the duration is below 0");
+        return ms__fail_at(err, MS_E_RANGE, "duration_ns",
+                           "duration_ns is -%u, 0 or more was expected",
+                           0 - (uint64_t)usage->duration_ns);
     ms__usage_spell(usage, &buf);
     return ms_note(store, seq, MS_STR(MS__USAGE), ms_json(ms_buf_text(&buf)), err);
 }
@@ -9088,8 +9115,8 @@ static uint64_t ms__cluster_key(const ms_msg *msg)
 static ms_result ms__copy_hold(ms__copying *c, const ms_msg *msg, ms_error *err)
 {
     if (ms_seq(msg) <= c->placed)
-        return ms__fail_at(err, MS_E_ARGUMENT, "seq", "sequence %u does not follow %u",
-                           ms_seq(msg), c->placed);
+        return ms__range_fail(err, MS_E_ARGUMENT, "seq", ms_seq(msg), c->placed + 1,
+                              UINT64_MAX - 1);
     c->placed = ms_seq(msg);
     void *held =
         ms__list_room(c->arena, c->held, c->n_held, &c->cap_held, sizeof *c->held);
@@ -10403,7 +10430,8 @@ static ms_result ms__change_check(const ms_record *change, ms_str location,
         return ms__fail_at(err, MS_E_TYPE, "type", "message %u is of type %s, not %s",
                            e->seq, ms_type_word((ms_type)own[5]), ms_type_word(e->type));
     if ((flags & MS_FLAG_REDACTED) && !(e->flags & MS_FLAG_REDACTED))
-        return ms__fail(err, MS_E_CONFLICT, "message %u is redacted", e->seq);
+        return ms__fail(err, MS_E_CONFLICT,
+                        "message %u is redacted: it cannot be amended", e->seq);
     return MS_OK;
 }
 
@@ -10589,8 +10617,7 @@ static ms_result ms__run_encode(ms__append_run *run, size_t i, const ms__layout 
     uint32_t flags = e->flags & (given ? MS__COPY_FLAGS : MS__CALLER_FLAGS);
     if (run->opts->keep_seq) {
         if (e->seq < seq || e->seq == UINT64_MAX)
-            return ms__fail_at(err, MS_E_ARGUMENT, "seq",
-                               "sequence %u does not follow %u", e->seq, seq - 1);
+            return ms__range_fail(err, MS_E_ARGUMENT, "seq", e->seq, seq, UINT64_MAX - 1);
         seq = e->seq;
     } else if (seq == UINT64_MAX) {
         return ms__fail(err, MS_E_FULL, "all sequence numbers are used");
@@ -12720,15 +12747,15 @@ static ms_result ms__record_room(ms__core *core, ms__append_run *run, const ms__
     return MS_OK;
 }
 
-/* Refuses an append whose search for a message has failed. MS_E_DAMAGED: that may be a
- * damaged one; else memory ran out. */
-static MS__NOINLINE MS__RARE ms_result ms__sought_fail(ms_error *err, ms_result code,
-                                                       const char *field, ms_str name)
+/* Refuses an append whose search for a key has failed. MS_E_DAMAGED: a damaged message
+ * may have it; else memory ran out. */
+static MS__NOINLINE MS__RARE ms_result ms__key_fail(ms_error *err, ms_result code,
+                                                    ms_str key)
 {
     if (code != MS_E_DAMAGED) return ms__no_memory(err, 0);
-    return ms__fail_at(err, MS_E_DAMAGED, field,
-                       "%s '%v' may be damaged: go on without it, or after msgstore "
-                       "repair", field, MS__V(name));
+    return ms__fail_at(err, MS_E_DAMAGED, "key",
+                       "a damaged message may have the key '%v': go on without it, or "
+                       "after msgstore repair", MS__V(key));
 }
 
 /* Finds the message of a location with a key; *known NULL: there is none. An error if a
@@ -12742,7 +12769,7 @@ static ms_result ms__key_known(ms__core *core, const ms__append_run *run,
     if (!*known && result == MS_OK &&
         ms__tail_lacks(core->tail, loc->name.text, 0))
         result = MS_E_DAMAGED;
-    return result == MS_OK ? MS_OK : ms__sought_fail(err, result, "key", key);
+    return result == MS_OK ? MS_OK : ms__key_fail(err, result, key);
 }
 
 /* Step 1 for message i. */
@@ -12964,9 +12991,8 @@ static ms_result ms__expect_check(ms__core *core, const ms_append_opts *opts,
     ms_result result = MS_OK;
     if (!opts->expect) return MS_OK;
     uint64_t last = ms__last_of(core, opts, &result);
-    if (result != MS_OK)
-        return ms__sought_fail(err, result, "expect_seq", opts->location);
-    return ms__expect_last(opts, last, err);
+    if (result != MS_OK && result != MS_E_DAMAGED) return ms__no_memory(err, 0);
+    return ms__expect_last(opts, last, result != MS_OK, err);
 }
 
 /* Step 1 for all messages. *done: how many plans there are, with that of a message that
@@ -12978,8 +13004,11 @@ static ms_result ms__run_prepare(ms__core *core, ms__append_run *run, ms__plan *
         size_t i = (*done)++;
         const ms_record *change = ms__run_change(run, i);
         ms__plan_begin(&plans[i]);
-        MS__TRY(change ? ms__prepare_change(core, run, change, &plans[i], c, err)
-                       : ms__prepare(core, run, i, &plans[i], err));
+        ms_result code = change ? ms__prepare_change(core, run, change, &plans[i], c, err)
+                                : ms__prepare(core, run, i, &plans[i], err);
+        if (code == MS_OK) continue;
+        if (code == MS_E_CONFLICT || run->n == 1) return code;
+        return ms__fail_in(err, code, "messages[%u]", (uint64_t)i);
     }
     return MS_OK;
 }
@@ -13024,8 +13053,7 @@ static ms_result ms__core_append(ms__core *core, ms__append_run *run, ms__plan *
     if (c.edits && core->edits != names) ms__arena_rewind(&core->edits->nodes, &c.mark);
     ms__plans_undo(names, plans, done, &mark);
     run->offset = run->start;
-    if (code == MS_OK || code == MS_E_CONFLICT || run->n == 1) return code;
-    return ms__fail_in(err, code, "messages[%u]", (uint64_t)(done - 1));
+    return code;
 }
 
 /* ==== [list] listings ==================================================================
@@ -14944,14 +14972,10 @@ static ms_result ms__mem_desc_check(const ms_mem_desc *desc, ms_error *err)
         if (((uintptr_t)desc->buffer & 7) != 0)
             return ms__fail(err, MS_E_ARGUMENT,
                             "the buffer's address is not a multiple of 8");
-        if (desc->buffer_size < MS_MEM_MIN)
-            return ms__fail(err, MS_E_ARGUMENT,
-                            "the buffer has %u bytes, at least %u are needed",
-                            (uint64_t)desc->buffer_size, (uint64_t)MS_MEM_MIN);
-        if ((uint64_t)desc->buffer_size / 8 > MS__UNITS_MAX)
-            return ms__fail(err, MS_E_ARGUMENT,
-                            "the buffer has %u bytes, at most %u can be used",
-                            (uint64_t)desc->buffer_size, (uint64_t)MS__UNITS_MAX * 8 + 7);
+        if (desc->buffer_size < MS_MEM_MIN ||
+            (uint64_t)desc->buffer_size / 8 > MS__UNITS_MAX)
+            return ms__range_fail(err, MS_E_ARGUMENT, "buffer_size", desc->buffer_size,
+                                  MS_MEM_MIN, (uint64_t)MS__UNITS_MAX * 8 + 7);
     } else if (desc->buffer_size > 0) {
         return ms__fail(err, MS_E_ARGUMENT, "buffer_size is %u without a buffer",
                         (uint64_t)desc->buffer_size);
@@ -14963,9 +14987,8 @@ static ms_result ms__mem_desc_check(const ms_mem_desc *desc, ms_error *err)
                         (uint64_t)chunk);
 #ifdef MSGSTORE_RING
     if (ms__mem_drops(desc) && desc->buffer_size < 2 * MS_MEM_MIN)
-        return ms__fail(err, MS_E_ARGUMENT,
-                        "the buffer has %u bytes, a ring needs %u",
-                        (uint64_t)desc->buffer_size, (uint64_t)2 * MS_MEM_MIN);
+        return ms__range_fail(err, MS_E_ARGUMENT, "buffer_size", desc->buffer_size,
+                              (uint64_t)2 * MS_MEM_MIN, (uint64_t)MS__UNITS_MAX * 8 + 7);
 #endif
 #ifdef MSGSTORE_FLASH
     if (desc->flash) return ms__flash_check(desc->flash, err);
@@ -23715,8 +23738,8 @@ static ms_result ms__union_in(ms_error *err, ms_result code, size_t which)
 static ms_result ms__union_range(size_t which, uint64_t own, ms_error *err)
 {
     if (MS_UNION_STORE(own) == 0) return MS_OK;
-    return ms__union_in(err, ms__fail(err, MS_E_RANGE, "number %u is 2^40 or more: it "
-                                      "has no place in a union", own), which);
+    return ms__union_in(err, ms__range_fail(err, MS_E_RANGE, "seq", own, 1,
+                                            ((uint64_t)1 << 40) - 1), which);
 }
 
 /* Puts the union's number on a copy of a record. */
@@ -24066,8 +24089,8 @@ static ms_result ms__union_gather(const ms__union *u, const ms_list_query *q,
         }
     }
     if (!damaged) return MS_OK;
-    return ms__fail(err, MS_E_DAMAGED, "records of a store are damaged: the listing has "
-                    "all other names and counts");
+    return ms__fail(err, MS_E_DAMAGED, "records are damaged: the listing has all other "
+                    "names and counts");
 }
 
 /* Joins the entries of the same name; returns the number of entries left. */
@@ -24151,8 +24174,7 @@ static ms_result ms__union_check_one(const ms_union_desc *desc, size_t i, ms_err
     if (!s) return ms__fail(err, MS_E_ARGUMENT, "the store is missing");
     MS__TRY(ms__open_check(s, err));
     if (s->backend == &ms__union_backend)
-        return ms__fail(err, MS_E_UNSUPPORTED, "it is a union: pass the stores of that "
-                        "union");
+        return ms__fail(err, MS_E_UNSUPPORTED, "it is a union: pass its stores");
     for (size_t k = 0; k < i; k++)
         if (desc->stores[k] == s)
             return ms__fail(err, MS_E_ARGUMENT, "the store is already stores[%u]",
@@ -24170,8 +24192,8 @@ MS_API MS__RARE ms_result ms_union_open(ms_store **store, const ms_union_desc *d
         return ms__fail_at(err, MS_E_ARGUMENT, "stores", "n_stores is %u without stores",
                            (uint64_t)desc->n_stores);
     if (desc->n_stores > MS_UNION_MAX)
-        return ms__fail_at(err, MS_E_RANGE, "n_stores", "%u stores, a union has at most "
-                           "%u", (uint64_t)desc->n_stores, (uint64_t)MS_UNION_MAX);
+        return ms__range_fail(err, MS_E_RANGE, "n_stores", desc->n_stores, 0,
+                              MS_UNION_MAX);
     for (size_t i = 0; i < desc->n_stores; i++)
         MS__TRY(ms__union_in(err, ms__union_check_one(desc, i, err), i));
     ms__union *u = ms__union_make(&desc->alloc, &ms__union_backend, desc->stores,
@@ -24225,26 +24247,26 @@ MS_API MS__RARE void ms_memory_init(ms_memory *memory, ms_store *store, ms_str l
     memory->agent_key = agent_key;
 }
 
-static ms_result ms__memory_bad(ms_error *err, const char *field, const char *why)
+static ms_result ms__memory_bad(ms_error *err, const char *field, const char *lacks)
 {
-    return ms__fail_at(err, MS_E_ARGUMENT, field, "a memory needs a store, a location "
-                       "and an agent key: %s", why);
+    return ms__fail_at(err, MS_E_ARGUMENT, field, "a memory needs %s", lacks);
 }
 
 static ms_result ms__memory_check(const ms_memory *memory, ms_error *err)
 {
-    if (!memory || !memory->store) return ms__memory_bad(err, "", "the store is missing");
+    if (!memory || !memory->store) return ms__memory_bad(err, "store", "a store");
     MS__TRY(ms__open_check(memory->store, err));
     if (ms__is_empty(memory->location))
-        return ms__memory_bad(err, "location", "the location is empty");
+        return ms__memory_bad(err, "location", "a location");
     if (ms__is_empty(memory->agent_key))
-        return ms__memory_bad(err, "agent_key", "the agent key is empty");
+        return ms__memory_bad(err, "agent_key", "an agent key");
     if (memory->n_subordinates > 0 && !memory->subordinates)
-        return ms__memory_bad(err, "subordinates", "there are no subordinates");
+        return ms__memory_bad(err, "subordinates", "the list of its subordinates");
     if (memory->runtime_mode != MS_RUNTIME_MERGE) return MS_OK;
     if (memory->runtime == memory->store)
-        return ms__memory_bad(err, "runtime", "the runtime store is the store itself");
-    return ms__open_check(memory->runtime, err);
+        return ms__memory_bad(err, "runtime", "a runtime store that is not its store");
+    ms_result code = ms__open_check(memory->runtime, err);
+    return code == MS_OK ? MS_OK : ms__at_field(err, code, "runtime");
 }
 
 /* ---- Scopes. */
@@ -24697,8 +24719,10 @@ MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope 
     const ms_type_set types = MS_TYPES_GLOBAL | MS_BIT(MS_T_USER_MESSAGE) |
                               MS_BIT(MS_T_ASSISTANT_MESSAGE);
     if (!m || (unsigned)m->type >= MS_TYPE_COUNT || !(MS_BIT(m->type) & types))
-        return ms__fail_at(err, MS_E_TYPE, "type", "a broadcast is a global_observation, "
-                           "a synthesis, or of the conversation");
+        return ms__fail_at(err, MS_E_TYPE, "type",
+                           "type is %u, one of MS_TYPES_GLOBAL or "
+                           "MS_TYPES_CONVERSATION was expected",
+                           (uint64_t)(unsigned)(m ? m->type : MS_T_NONE));
     ms_envelope all = *m;
     bool said = all.type == MS_T_ASSISTANT_MESSAGE;
     ms_str *author = said ? &all.agent_key : &all.from_worker;
@@ -24909,7 +24933,7 @@ static ms_result ms__find_check(const ms_find_query *query, ms_error *err)
         return ms__fail_at(err, MS_E_ARGUMENT, "text",
                            "the text to search for is missing");
     if (query->fields & ~MS_FIND_ALL)
-        return ms__unknown_bits(err, "fields", query->fields);
+        return ms__unknown_bits(err, "fields", query->fields, MS_FIND_ALL);
     if (ms_utf8_check(query->text, &bad)) return MS_OK;
     return ms__fail_at(err, MS_E_UTF8, "text", "%s is not UTF-8 at byte %u", "text",
                        (uint64_t)bad);
@@ -25067,8 +25091,8 @@ static MS__ONCE ms_result ms__check_list(const ms__mem *m, const ms__postings *s
         if (loc) right = right && ms_str_equal(ms__location(msg), loc->name.text);
         if (agent) right = right && ms_str_equal(ms__agent_key(msg), agent->name.text);
         if (!right)
-            return ms__fail(err, MS_E_DAMAGED, "NM1: the record at %u is in a list where "
-                            "it does not belong", (uint64_t)unit * 8);
+            return ms__fail(err, MS_E_DAMAGED, "NM1: the record at %u is in a "
+                            "wrong list", (uint64_t)unit * 8);
         last = unit;
         before = c;
     }
@@ -25156,8 +25180,8 @@ static ms_result ms__check_mem(const ms__mem *m, ms_error *err)
     }
     if (located == all && classed == with_class && owned == with_agent)
         return ms__check_changes(m, err);
-    return ms__fail(err, MS_E_DAMAGED, "NM1: %u messages, but lists hold %u by location, "
-                    "%u by class of %u", all, located, classed, with_class);
+    return ms__fail(err, MS_E_DAMAGED, "NM1: %u messages; lists: %u by location, %u by "
+                    "class of %u", all, located, classed, with_class);
 }
 
 static ms_result ms__check_message(const ms_msg *msg, uint64_t last, ms_error *err)

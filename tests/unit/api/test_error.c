@@ -1,7 +1,8 @@
 /* An ms_error is written only on failure: every public call that takes one, and that
  * succeeds, leaves it as it was. Among them calls that pass over a failure inside: copies
  * that leave notes out, keys of two stores, damage that does not matter, a ring that
- * drops.
+ * drops. A failure has a text with what was found and what was expected, and the path of
+ * the field: here each is compared as a whole.
  */
 
 #define _GNU_SOURCE
@@ -319,6 +320,205 @@ TEST(error_stays_as_it_was_when_an_answer_is_not_noted)
                                  .store = &own.base, .location = L};
     SILENT(ms_answer(&ask, ms_str_of(body), &answered, &err));
     assert_int_equal(answered.messages, 1);
+    ms_close(store);
+}
+
+/* ---- texts ---- */
+
+static void must_read(ms_result got, ms_result want, const char *path, const char *text,
+                      const char *call)
+{
+    if (got != want)
+        fail_msg("%s: %s, not %s", call, ms_result_text(got), ms_result_text(want));
+    if (strcmp(err.path, path) != 0)
+        fail_msg("%s: the path is \"%s\", not \"%s\"", call, err.path, path);
+    if (strcmp(err.message, text) != 0)
+        fail_msg("%s: the text is\n\"%s\", not\n\"%s\"", call, err.message, text);
+    err = untouched;
+}
+
+#define READS(call, want, path, text) must_read(call, want, path, text, #call)
+
+TEST(texts_of_a_message_name_the_number_and_its_range)
+{
+    ms_store *store;
+    ms_envelope m = ms_user_message(ms_text("x"));
+    ms_append_opts opts = {.location = L, .keep_seq = true};
+    SILENT(ms_mem_open(&store, NULL, &err));
+    m.type = (ms_type)64;
+    READS(ms_append(store, L, &m, NULL, &err), MS_E_TYPE, "type",
+          "type is 64, 1 to 25 were expected");
+    m.type = MS_T_USER_MESSAGE;
+    m.role = (ms_role)9;
+    READS(ms_append(store, L, &m, NULL, &err), MS_E_ARGUMENT, "role",
+          "role is 9, 0 to 6 or 15 were expected");
+    m.role = MS_ROLE_USER;
+    m.has_time = true;
+    m.time_ns = MS_TIME_NONE;
+    READS(ms_append(store, L, &m, NULL, &err), MS_E_RANGE, "time_ns",
+          "has_time is set without a time");
+    m.has_time = false;
+    m.flags = 1u << 16;
+    READS(ms_append(store, L, &m, NULL, &err), MS_E_ARGUMENT, "flags",
+          "flags is 65536, bits of 65535 were expected");
+    m.flags = 0;
+    m.seq = 3;
+    SILENT(ms_append_batch(store, &m, 1, &opts, &err));
+    READS(ms_append_batch(store, &m, 1, &opts, &err), MS_E_ARGUMENT, "messages[0].seq",
+          "seq is 3, 4 to 18446744073709551614 were expected");
+    m.seq = UINT64_MAX;
+    READS(ms_append_batch(store, &m, 1, &opts, &err), MS_E_ARGUMENT, "messages[0].seq",
+          "seq is 18446744073709551615, 4 to 18446744073709551614 were expected");
+    ms_close(store);
+}
+
+TEST(texts_of_an_append_name_what_a_location_ends_with)
+{
+    ms_store *store;
+    ms_envelope m = ms_user_message(ms_text("x")), batch[3] = {m, m, m};
+    ms_append_opts opts = {.location = L, .expect = true, .expect_seq = 7};
+    static const char text[] = "the last message of 'l' is 1, 7 was expected";
+    SILENT(ms_mem_open(&store, NULL, &err));
+    (void)add(store, m);
+    for (size_t n = 0; n <= 3; n += n + 1)
+        READS(ms_append_batch(store, batch, n, &opts, &err), MS_E_CONFLICT, "expect_seq",
+              text);
+    READS(ms__expect_last(&opts, 7, true, &err), MS_E_DAMAGED, "expect_seq",
+          "the last message of 'l' is 7 or a damaged one after it, 7 was expected");
+    READS(ms__key_fail(&err, MS_E_DAMAGED, MS_STR("k")), MS_E_DAMAGED, "key",
+          "a damaged message may have the key 'k': go on without it, or after msgstore "
+          "repair");
+    ms_close(store);
+}
+
+TEST(texts_of_a_query_name_the_bits_that_are_known)
+{
+    ms_store *store;
+    ms_query views = {.location = L, .views = 32}, raw = {.location = L, .raw = 64};
+    ms_find_query find = {.text = MS_STR("x"), .fields = 1};
+    const ms_json_opts deep = {MS_JSON_MAX_DEPTH + 1, false};
+    ms_finder finder;
+    ms_cursor it;
+    SILENT(ms_mem_open(&store, NULL, &err));
+    READS(ms_query_open(store, &views, &it, &err), MS_E_ARGUMENT, "views",
+          "views is 32, bits of 31 were expected");
+    READS(ms_query_open(store, &raw, &it, &err), MS_E_ARGUMENT, "raw",
+          "raw is 64, bits of 63 were expected");
+    READS(ms_find_open(store, &find, &finder, &err), MS_E_ARGUMENT, "fields",
+          "fields is 1, bits of 2097150 were expected");
+    READS(ms_json_check(MS_STR("1"), &deep, NULL, &err), MS_E_ARGUMENT, "max_depth",
+          "max_depth is 513, 0 to 512 were expected");
+    ms_close(store);
+}
+
+TEST(texts_of_memory_say_zero_bytes_nowhere)
+{
+    static uint64_t room[4];
+    ms_arena full;
+    test_arena_init_fixed(&full, room, sizeof room);
+    READS(ms__no_memory(&err, 0), MS_E_NO_MEMORY, "", "out of memory");
+    READS(ms__no_memory(&err, 8), MS_E_NO_MEMORY, "", "no memory for 8 bytes");
+    READS(ms__no_arena(&err, NULL, 0), MS_E_ARENA, "", "an arena is needed");
+    READS(ms__no_arena(&err, &full, 0), MS_E_ARENA, "", "the arena is full");
+    READS(ms__no_arena(&err, &full, 8), MS_E_ARENA, "",
+          "the arena has no room for 8 bytes");
+    READS(ms__no_arena(&err, &arena, 0), MS_E_NO_MEMORY, "", "out of memory");
+}
+
+TEST(texts_of_a_change_name_the_parameter)
+{
+    ms_store *store;
+    ms_envelope m = ms_user_message(ms_text("x"));
+    const ms_usage usage = {.duration_ns = -5};
+    const ms_stream_opts opts = {.flush_chars = 1025};
+    ms_stream stream;
+    ms_stream_text text;
+    SILENT(ms_mem_open(&store, NULL, &err));
+    uint64_t a = add(store, m), n;
+    READS(ms_note(store, a, ms_str_of(NULL), ms_text("v"), &err), MS_E_ARGUMENT, "kind",
+          "kind is empty, 1 to 1023 bytes are allowed");
+    READS(ms_note(store, a, MS_STR("k"), ms_json(MS_STR("{")), &err), MS_E_SYNTAX, "value",
+          "JSON at line 1, column 2 (offset 1): the text ends, expected a member name in "
+          "quotes");
+    READS(ms_location_set(store, L, MS_STR("{"), &err), MS_E_SYNTAX, "facts",
+          "JSON at line 1, column 2 (offset 1): the text ends, expected a member name in "
+          "quotes");
+    READS(ms_location_set(store, L, MS_STR(" [1]"), &err), MS_E_KIND, "facts",
+          "facts is '[1]', a JSON object was expected");
+    READS(ms_location_set(store, ms_str_of(NULL), MS_STR("{}"), &err), MS_E_ARGUMENT,
+          "location", "location is empty, 1 to 1023 bytes are allowed");
+    READS(ms_note_usage(store, a, &usage, &err), MS_E_RANGE, "duration_ns",
+          "duration_ns is -5, 0 or more was expected");
+    READS(ms_rewind(store, MS_STR("other"), a, &n, &err), MS_E_ARGUMENT, "location",
+          "message 1 is of location 'l', not of 'other'");
+    READS(ms_fork(store, L, a, ms_str_of(NULL), &arena, &err), MS_E_ARGUMENT, "to",
+          "to is empty, 1 to 1023 bytes are allowed");
+    READS(ms_fork(store, L, a, L, &arena, &err), MS_E_CONFLICT, "to",
+          "'l' has messages, up to 1: a fork needs an empty location");
+    SILENT(ms_redact(store, a, &err));
+    READS(ms_amend(store, a, &m, &err), MS_E_CONFLICT, "",
+          "message 1 is redacted: it cannot be amended");
+    READS(ms_stream_begin(&stream, store, L, &m, &opts, &err), MS_E_RANGE, "flush_chars",
+          "flush_chars is 1025, 0 to 1024 were expected");
+    SILENT(ms_stream_begin(&stream, store, L, &m, NULL, &err));
+    READS(ms_stream_read(store, stream.seq, 9, &arena, &text, &err), MS_E_RANGE, "from",
+          "from is 9, 0 to 1 were expected");
+    ms_close(store);
+}
+
+TEST(texts_of_an_opening_name_the_field_and_its_range)
+{
+    static uint64_t room[8];
+    ms_mem_desc desc = {.buffer = room, .buffer_size = sizeof room};
+    ms_store *store, *two[2];
+    ms_union_desc desc_of = {.stores = two, .n_stores = MS_UNION_MAX + 1};
+    READS(ms_mem_open(&store, &desc, &err), MS_E_ARGUMENT, "buffer_size",
+          "buffer_size is 64, 2048 to 34359738247 were expected");
+    SILENT(ms_mem_open(&two[0], NULL, &err));
+    READS(ms_union_open(&store, &desc_of, &err), MS_E_RANGE, "n_stores",
+          "n_stores is 8193, 0 to 8192 were expected");
+    desc_of.n_stores = 1;
+    SILENT(ms_union_open(&store, &desc_of, &err));
+    two[1] = store;
+    desc_of.n_stores = 2;
+    READS(ms_union_open(&store, &desc_of, &err), MS_E_UNSUPPORTED, "stores[1]",
+          "it is a union: pass its stores");
+    READS(ms__union_range(1, (uint64_t)1 << 40, &err), MS_E_RANGE, "stores[1].seq",
+          "seq is 1099511627776, 1 to 1099511627775 were expected");
+    ms_close(two[1]);
+    ms_close(two[0]);
+}
+
+TEST(texts_of_a_memory_name_what_it_lacks)
+{
+    ms_store *store;
+    ms_memory memory, none;
+    ms_envelope m = ms_message(MS_T_REASONING, ms_text("x"));
+    ms_cursor it;
+    SILENT(ms_mem_open(&store, NULL, &err));
+    memset(&none, 0, sizeof none);
+    READS(ms_get_history(&none, &it, &err), MS_E_ARGUMENT, "store",
+          "a memory needs a store");
+    none.store = store;
+    READS(ms_get_history(&none, &it, &err), MS_E_ARGUMENT, "location",
+          "a memory needs a location");
+    none.location = L;
+    READS(ms_get_history(&none, &it, &err), MS_E_ARGUMENT, "agent_key",
+          "a memory needs an agent key");
+    ms_memory_init(&memory, store, L, MS_STR("a"));
+    memory.n_subordinates = 1;
+    READS(ms_get_history(&memory, &it, &err), MS_E_ARGUMENT, "subordinates",
+          "a memory needs the list of its subordinates");
+    memory.n_subordinates = 0;
+    memory.runtime_mode = MS_RUNTIME_MERGE;
+    READS(ms_get_history(&memory, &it, &err), MS_E_CLOSED, "runtime",
+          "the store is missing");
+    memory.runtime = store;
+    READS(ms_get_history(&memory, &it, &err), MS_E_ARGUMENT, "runtime",
+          "a memory needs a runtime store that is not its store");
+    memory.runtime_mode = MS_RUNTIME_STORE;
+    READS(ms_memory_broadcast(&memory, &m, NULL, &err), MS_E_TYPE, "type",
+          "type is 23, one of MS_TYPES_GLOBAL or MS_TYPES_CONVERSATION was expected");
     ms_close(store);
 }
 
