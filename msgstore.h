@@ -509,7 +509,7 @@ MS_API const char *ms_result_text(ms_result code);
 typedef struct ms_error {
     ms_result code;
     int sys_errno;        /* errno where a system call failed, else 0 */
-    uint64_t offset;      /* byte offset in the input or image, or MS_NO_OFFSET */
+    uint64_t offset;      /* of a byte in the input, image or file, or MS_NO_OFFSET */
     uint32_t line;        /* of JSON text, from 1; 0: unknown */
     uint32_t column;      /* in bytes, from 1; 0: unknown */
     char path[96];        /* field path, NUL-terminated; empty: none */
@@ -16644,8 +16644,9 @@ MS_API const ms_os *ms_os_default(void)
 /* ---- After the table: what a result means. Here an error becomes a code and a text, a
  * short transfer is continued, and a call that a signal interrupted is made again. */
 
-static MS__RARE ms_result ms__os_fail(ms_error *err, int code, const char *what,
-                                      const char *path)
+/* offset: of the bytes in the file, or MS_NO_OFFSET. */
+static MS__RARE ms_result ms__os_fail_at(ms_error *err, int code, const char *what,
+                                         const char *path, uint64_t offset)
 {
     ms_result result = code == ENOENT || code == ENOTDIR ? MS_E_NOT_FOUND
                        : code == EEXIST                  ? MS_E_CONFLICT
@@ -16658,6 +16659,8 @@ static MS__RARE ms_result ms__os_fail(ms_error *err, int code, const char *what,
                       : code == EEXIST                   ? "the file exists"
                       : code == EACCES || code == EPERM  ? "permission denied"
                       : code == EROFS                    ? "the file system is read-only"
+                      : code == ENOMEM                   ? "out of memory"
+                      : code == EIO                      ? "the device reports an error"
                       : code == ENOSPC                   ? "the disk is full"
                       : code == MS__EDQUOT               ? "the disk quota is exceeded"
                       : code == EFBIG                    ? "the file would be too large"
@@ -16667,10 +16670,22 @@ static MS__RARE ms_result ms__os_fail(ms_error *err, int code, const char *what,
                       : code == EISDIR                   ? "the path is a folder"
                       : code == ELOOP ? "symbolic links lead in a circle"
                                                          : "the system call failed";
-    (void)ms__fail(err, result, "%s '%s': %s (errno %u)", what, path, why,
-                   (uint64_t)code);
-    if (err) err->sys_errno = code;
+    if (offset == MS_NO_OFFSET)
+        (void)ms__fail(err, result, "%s '%s': %s (errno %u)", what, path, why,
+                       (uint64_t)code);
+    else
+        (void)ms__fail(err, result, "%s '%s' at byte %u: %s (errno %u)", what, path,
+                       offset, why, (uint64_t)code);
+    if (!err) return result;
+    err->sys_errno = code;
+    err->offset = offset;
     return result;
+}
+
+static MS__RARE ms_result ms__os_fail(ms_error *err, int code, const char *what,
+                                      const char *path)
+{
+    return ms__os_fail_at(err, code, what, path, MS_NO_OFFSET);
 }
 
 /* Reads the status of the file at a path; returns errno. */
@@ -17128,7 +17143,7 @@ typedef struct ms__log_durable {
 /* [log-recover] The turn of a shared writer, and what a reader has to report. */
 typedef struct ms__log_recovery {
     bool holds_lock;     /* shared: this handle has the lock of the file */
-    bool told;           /* a reader's call has reported that the file was replaced */
+    bool reported;       /* a reader's call has reported that the file was replaced */
     uint64_t doubt;      /* not 0: a reader has taken in records from here on, after an
                             untrusted watermark, */
     uint64_t doubt_end;  /* to here */
@@ -17439,7 +17454,8 @@ static ms_result ms__log_reach(ms__log *log, uint64_t from, uint64_t upto, uint6
     if (upto <= ms__log_mapped(log)) return MS_OK;
     uint64_t start = log->map.n_mappings ? from & ~(MS__GRAIN - 1) : 0;
     uint64_t least = upto - start, most = least;
-    if (least > SIZE_MAX / 8) return ms__os_fail(err, EFBIG, "mapping", log->file.path);
+    if (least > SIZE_MAX / 8)
+        return ms__os_fail_at(err, EFBIG, "mapping", log->file.path, start);
     if (log->os->exact_maps) {
         most = size > upto ? size - start : least;
     } else { /* as much as there was before, so that few mappings reach far */
@@ -17457,7 +17473,7 @@ static ms_result ms__log_reach(ms__log *log, uint64_t from, uint64_t upto, uint6
                                 MS_OS_READ | MS_OS_RANDOM, &base);
             if (code == 0 || code != ENOMEM || most == least) break;
         }
-    if (code != 0) return ms__os_fail(err, code, "mapping", log->file.path);
+    if (code != 0) return ms__os_fail_at(err, code, "mapping", log->file.path, start);
     ms__mapping *p = &log->map.mappings[log->map.n_mappings];
     p->start = start;
     p->base = (unsigned char *)base;
@@ -19514,14 +19530,14 @@ static bool ms__log_in_place(const ms__log *log)
     return code == 0 ? ms__log_is(log, &st) : code != ENOENT; /* others: unknown */
 }
 
-/* Refuses records from the moment a compaction copies this log to replace it: the copy
- * would lack them. */
+/* Refuses records from the moment a rewrite copies this log to replace it: the copy would
+ * lack them. */
 static ms_result ms__replaced_check(const ms__log *log, ms_error *err)
 {
     if (ms__get32(log->map.super + MS__AT_REPLACED) == 0) return MS_OK;
     return ms__fail(err, MS_E_CONFLICT,
-                    "a compaction replaces '%s' by a new file: close it and open it "
-                    "again", log->file.path);
+                    "a rewrite replaces '%s' by a new file: close it and open it again",
+                    log->file.path);
 }
 
 static ms_result ms__log_busy(const ms__log *log, ms_error *err)
@@ -19732,7 +19748,7 @@ static ms_result ms__log_copy_bytes(ms__log *log, ms_file to, uint64_t from,
         if (failed == 0)
             failed = ms__os_write_anew(log->os, to, from, log->map.staging, got);
         if (failed != 0)
-            return ms__os_fail(err, failed, "rewriting the bytes of", log->file.path);
+            return ms__os_fail_at(err, failed, "copying", log->file.path, from);
         from = got == n ? from + n : upto;
     }
     ms__staging_trim(log);
@@ -19882,12 +19898,14 @@ static MS__NOINLINE MS__RARE ms_result ms__log_settle(ms__log *log, uint64_t dea
     bool unsure = ms__log_unconfirmed(log);
     if (unsure) MS__TRY(ms__log_rewrite_range(log, err));
     int failed = ms__os_may_write(log->os, log->file.handle, log->end, dead - log->end);
-    if (failed != 0) return ms__os_fail(err, failed, "zeroing", log->file.path);
+    if (failed != 0)
+        return ms__os_fail_at(err, failed, "zeroing", log->file.path, log->end);
     failed = ms__unconfirmed_set(log, true);
     if (failed != 0)
         return ms__os_fail(err, failed, "writing to the superblock of", log->file.path);
     failed = ms__log_zero(log, log->end, dead);
-    if (failed != 0) return ms__os_fail(err, failed, "zeroing", log->file.path);
+    if (failed != 0)
+        return ms__os_fail_at(err, failed, "zeroing", log->file.path, log->end);
     failed = unsure ? EOPNOTSUPP : ms__zeros_synced(log, log->end, dead);
     if (failed == EOPNOTSUPP) failed = ms__log_disk(log, false);
     if (failed != 0) return ms__log_poison(log, failed, "syncing", err);
@@ -20142,7 +20160,8 @@ static ms_result ms__log_allocate(ms__log *log, uint64_t upto, ms_error *err)
     uint64_t clear = (log->end + 4095) & ~(uint64_t)4095; /* before it are records */
     if (code == 0 && log->append.engine == MS_ENGINE_MAP)
         code = ms__log_zero(log, from > clear ? from : clear, goal);
-    if (code != 0) return ms__os_fail(err, code, "allocating room in", log->file.path);
+    if (code != 0)
+        return ms__os_fail_at(err, code, "allocating room in", log->file.path, from);
     log->append.allocated = goal;
     return MS_OK;
 }
@@ -20170,7 +20189,8 @@ static ms_result ms__window_reach(ms__log *log, uint64_t from, uint64_t upto,
                    ? ENOMEM
                    : log->os->map(log->os->ctx, log->file.handle, start, (size_t)size,
                                   MS_OS_READ | MS_OS_WRITE, &window);
-    if (code != 0) return ms__os_fail(err, code, "mapping for writing", log->file.path);
+    if (code != 0)
+        return ms__os_fail_at(err, code, "mapping for writing", log->file.path, start);
     log->append.window = (unsigned char *)window;
     log->append.window_start = start;
     log->append.window_size = (size_t)size;
@@ -20206,7 +20226,7 @@ static ms_result ms__log_put(ms__log *log, uint64_t offset, const unsigned char 
     int code = ms__os_write_all(log->os, log->file.handle, offset, bytes, size);
     if (code == 0) return MS_OK;
     ms__log_dead(log, offset + size); /* a part may be written */
-    return ms__os_fail(err, code, "writing to", log->file.path);
+    return ms__os_fail_at(err, code, "writing to", log->file.path, offset);
 }
 
 /* Does step 5: makes the bytes before `end` visible to all readers. The word may be
@@ -20334,7 +20354,7 @@ static MS__RARE ms_result ms__room_fill(ms__log *log, ms_error *err)
                                   log->append.stop - from);
     if (failed == EFBIG) log->append.allocated = log->end; /* each append tries again */
     if (failed != ENOSPC && failed != MS__EDQUOT) return MS_OK;
-    return ms__os_fail(err, failed, "allocating room in", log->file.path);
+    return ms__os_fail_at(err, failed, "allocating room in", log->file.path, from);
 }
 
 /* Prepares the first write of a handle, or of a turn that is not prepared. The numbers
@@ -20414,7 +20434,8 @@ static ms_result ms__overwrite(ms__log *log, uint64_t offset, const unsigned cha
     log->append.wrote = true;
     log->append.erasures++;
     ms__durable_below(log, offset);
-    return failed == 0 ? MS_OK : ms__os_fail(err, failed, "writing to", log->file.path);
+    if (failed == 0) return MS_OK;
+    return ms__os_fail_at(err, failed, "writing to", log->file.path, offset);
 }
 
 /* Notes that the file had visible bytes up to `end`, and is shorter now; 0: it is not. */
@@ -21045,8 +21066,9 @@ static ms_result ms__tail_first(ms__log *log, uint64_t base, uint32_t segment,
 {
     uint32_t now = log->map.now;
     if (ms__tail_of(log) && !ms__tail_slot(log, &now))
-        return ms__fail(err, MS_E_FULL, "'%s': over %u cursors are open", log->file.path,
-                        (uint64_t)MS__PINS - 2);
+        return ms__fail(err, MS_E_FULL,
+                        "'%s' cannot be read on while over %u cursors are open",
+                        log->file.path, (uint64_t)MS__PINS - 2);
     ms__tail *t = ms__tail_new(log, base, segment);
     if (!t) return ms__no_memory(err, sizeof *t);
     ms__tail_switch(log, t, now);
@@ -21260,7 +21282,7 @@ static ms_result ms__rest_is_zero(const ms__log *log, bool *zero, ms_error *err)
         size_t got = 0;
         int code =
             ms__os_read_all(log->os, log->file.handle, at, part, sizeof part, &got);
-        if (code != 0) return ms__os_fail(err, code, "reading", log->file.path);
+        if (code != 0) return ms__os_fail_at(err, code, "reading", log->file.path, at);
         if (got == 0) return MS_OK;
         for (size_t i = 0; i < got; i++)
             if (part[i] != 0) return MS_OK;
@@ -21591,7 +21613,7 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
     if (log->os->micros(log->os->ctx) - began < MS__COLD) log->map.looks = MS__LOOKS;
     bool looked = code == MS_OK || code == MS_E_FOREIGN || code == MS_E_DAMAGED;
     if (looked && !empty && log->opts.mode == MS_LOG_NEW)
-        return ms__fail(err, MS_E_CONFLICT, "'%s' exists already",
+        return ms__fail(err, MS_E_CONFLICT, "creating '%s': the file exists",
                         log->file.path);
     if (code != MS_OK) return code;
     if (empty && log->opts.opening == MS_OPEN_STRICT && log->file.stat.size > 0)
@@ -21601,7 +21623,9 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
     if (empty && !log->writer)
         return ms__tail_of(log) ? MS_OK : ms__tail_first(log, MS__FIRST_RECORD, 0, err);
     if (empty && log->opts.mode == MS_LOG_WRITE)
-        return ms__fail(err, MS_E_NOT_FOUND, "'%s' is empty", log->file.path);
+        return ms__fail(err, MS_E_NOT_FOUND,
+                        "opening '%s': it is empty, and MS_LOG_WRITE creates no log",
+                        log->file.path);
     if (empty) code = ms__log_create(log, err);
     if (code != MS_OK && log->opts.mode == MS_LOG_NEW) ms__log_remove(log);
     MS__TRY(code);
@@ -21674,15 +21698,15 @@ static ms_result ms__log_look(ms__log *log, ms_error *err)
     return code;
 }
 
-/* Fails once if a compaction has replaced the file of a reader. The reader may go on with
+/* Fails once if a rewrite has replaced the file of a reader. The reader may go on with
  * the old file. While the copy is made, the path has the old file: nothing fails. */
-static ms_result ms__reader_told(ms__log *log, ms_error *err)
+static ms_result ms__reader_replaced(ms__log *log, ms_error *err)
 {
     ms_result code = MS_OK;
     ms__lock_acquire(&log->lock);
-    if (!log->recovery.told && !ms__log_in_place(log)) {
-        log->recovery.told = true;
-        code = ms__fail(err, MS_E_CONFLICT, "a compaction has replaced '%s' by a new "
+    if (!log->recovery.reported && !ms__log_in_place(log)) {
+        log->recovery.reported = true;
+        code = ms__fail(err, MS_E_CONFLICT, "a rewrite has replaced '%s' by a new "
                         "file: open it again", log->file.path);
     }
     ms__lock_release(&log->lock);
@@ -21699,7 +21723,7 @@ static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
     if (log->writer || !super) return MS_OK;
     const void *replaced = super + MS__AT_REPLACED;
     if (ms__load32((const uint32_t *)replaced) == 0) return MS_OK;
-    return ms__reader_told(log, err);
+    return ms__reader_replaced(log, err);
 }
 
 /* ---- The turn of a shared writer. */
@@ -21721,8 +21745,8 @@ static ms_result ms__turn_check(ms__log *log, ms_error *err)
     if (failed != 0) return ms__os_fail(err, failed, "stat of", log->file.path);
     if (current && log->end != mark && st.size >= mark)
         return ms__fail(err, MS_E_CONFLICT,
-                        "'%s' does not end at its watermark: open it again",
-                        log->file.path);
+                        "'%s' ends at %u here, and at %u by its watermark: open it again",
+                        log->file.path, log->end, mark);
     ms__prepared_set(log, false, st.size);
     return ms__log_reach(log, log->end, st.size, st.size, err);
 }
@@ -22576,7 +22600,7 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
  *      folder at once.
  * (LO3) no message was erased in the old file since the copy began.
  * The visible bytes of the old file keep their values, so readers may go on reading it
- * after one call has returned MS_E_CONFLICT (ms__reader_told).
+ * after one call has returned MS_E_CONFLICT (ms__reader_replaced).
  * ================================================================================== */
 
 static ms_result ms__log_append(ms_store *store, ms__append_run *run, ms_error *err)
@@ -22900,14 +22924,16 @@ static const ms_backend ms__log_backend = {
 static ms_result ms__log_desc_check(const ms_log_desc *desc, ms_error *err)
 {
     if (!desc || !desc->path || !desc->path[0])
-        return ms__fail(err, MS_E_ARGUMENT, "a log needs a path");
+        return ms__fail_at(err, MS_E_ARGUMENT, "path", "a log needs a path");
     if ((unsigned)desc->mode > MS_LOG_READ || (unsigned)desc->opening > MS_OPEN_SALVAGE ||
         (unsigned)desc->sync > MS_SYNC_EACH || (unsigned)desc->engine > MS_ENGINE_WRITE)
         return ms__fail(err, MS_E_ARGUMENT,
-                        "opening '%s': mode %u, opening %u, sync %u, "
-                        "engine %u: one of these values is unknown",
-                        desc->path, (uint64_t)desc->mode, (uint64_t)desc->opening,
-                        (uint64_t)desc->sync, (uint64_t)desc->engine);
+                        "opening '%s': mode %u (0 to %u), opening %u (0 to %u), sync %u "
+                        "(0 to %u), engine %u (0 to %u): one is out of range",
+                        desc->path, (uint64_t)desc->mode, (uint64_t)MS_LOG_READ,
+                        (uint64_t)desc->opening, (uint64_t)MS_OPEN_SALVAGE,
+                        (uint64_t)desc->sync, (uint64_t)MS_SYNC_EACH,
+                        (uint64_t)desc->engine, (uint64_t)MS_ENGINE_WRITE);
     const ms_os *os = desc->os ? desc->os : &ms__os_table;
     if (desc->shared && desc->mode != MS_LOG_READ && os->boot(os->ctx) == 0)
         return ms__fail(err, MS_E_UNSUPPORTED,
@@ -22915,12 +22941,13 @@ static ms_result ms__log_desc_check(const ms_log_desc *desc, ms_error *err)
                         "unknown, and writers need it to trust each other's watermark",
                         desc->path);
     if (desc->opening == MS_OPEN_SALVAGE && desc->mode != MS_LOG_READ)
-        return ms__fail(err, MS_E_ARGUMENT,
-                        "opening '%s' for salvage needs the mode MS_LOG_READ",
-                        desc->path);
+        return ms__fail_at(err, MS_E_ARGUMENT, "mode",
+                           "opening '%s' for salvage: mode is %u, MS_LOG_READ (%u) was "
+                           "expected", desc->path, (uint64_t)desc->mode,
+                           (uint64_t)MS_LOG_READ);
     if (desc->segment_size != 0 &&
         (desc->segment_size < MS_LOG_SEGMENT_MIN || desc->segment_size > (size_t)1 << 30))
-        return ms__fail(err, MS_E_ARGUMENT,
+        return ms__fail_at(err, MS_E_ARGUMENT, "segment_size",
                         "opening '%s': segment_size is %u, %u to 2^30 were expected",
                         desc->path, (uint64_t)desc->segment_size,
                         (uint64_t)MS_LOG_SEGMENT_MIN);
@@ -23257,7 +23284,7 @@ static ms_result ms__hold_both(ms__rewriting *w, ms_store *source, bool replace,
     w->made = code == ENOENT || (code == 0 && st.regular && st.size == 0);
     if (code != 0 && !w->made) return ms__os_fail(err, code, "opening", w->path);
     if (!w->made && !replace)
-        return ms__fail(err, MS_E_CONFLICT, "'%s' exists already", w->path);
+        return ms__fail(err, MS_E_CONFLICT, "creating '%s': the file exists", w->path);
     if (w->made && os->exact_maps) return MS_OK;
     w->own = !w->made && log && log->writer && !log->opts.shared &&
              ms__log_is(log, &st);

@@ -367,10 +367,10 @@ controls()
         'MS__TRY(ms__room_fill(log, err));' ''
     control replaced_reader_not_told gcc test_log_place \
         a_reader_learns_that_another_process_has_replaced_its_file 100 ms__log_catch_up \
-        'return ms__reader_told(log, err);' 'return MS_OK;'
+        'return ms__reader_replaced(log, err);' 'return MS_OK;'
     control reader_told_of_a_running_copy gcc test_log_writers \
-        a_reader_is_not_told_before_its_file_is_replaced 100 ms__reader_told \
-        '!log->recovery.told && !ms__log_in_place(log)' '!log->recovery.told'
+        a_reader_is_not_told_before_its_file_is_replaced 100 ms__reader_replaced \
+        '!log->recovery.reported && !ms__log_in_place(log)' '!log->recovery.reported'
     control folder_of_a_link_synced gcc test_log_sync \
         durable_messages_stay_when_a_log_was_created_through_a_symbolic_link 100 \
         ms__os_folder_done 'ms__folder_sync(os, real)' 'ms__folder_sync(os, path)'

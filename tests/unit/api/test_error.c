@@ -9,7 +9,9 @@
 #define MSGSTORE_IMPLEMENTATION
 #define MSGSTORE_RING
 #include "stores.h"
+#include "os_faults.h"
 #include "own_store.h"
+#include "scratch.h"
 #include "arena.h"
 
 #define L MS_STR("l")
@@ -520,6 +522,169 @@ TEST(texts_of_a_memory_name_what_it_lacks)
     READS(ms_memory_broadcast(&memory, &m, NULL, &err), MS_E_TYPE, "type",
           "type is 23, one of MS_TYPES_GLOBAL or MS_TYPES_CONVERSATION was expected");
     ms_close(store);
+}
+
+/* ---- texts of logs ---- */
+
+static char *new_path(void)
+{
+    char *folder = scratch_folder(), *path = scratch_file(folder, "log");
+    free(folder);
+    return path;
+}
+
+/* As must_read; @ in the text: the path of the log. */
+static void must_read_of(const char *path, ms_result got, ms_result want,
+                         const char *field, const char *text, const char *call)
+{
+    char whole[sizeof err.message];
+    const char *at = strchr(text, '@');
+    snprintf(whole, sizeof whole, "%.*s%s%s", (int)(at - text), text, path, at + 1);
+    must_read(got, want, field, whole, call);
+}
+
+#define READS_OF(call, want, field, text) \
+    must_read_of(d.path, call, want, field, text, #call)
+
+TEST(texts_of_an_opened_log_name_the_field_and_its_range)
+{
+    ms_store *store;
+    ms_log_desc d = {.path = ""};
+    char *path = new_path();
+    READS(ms_log_open(&store, &d, &err), MS_E_ARGUMENT, "path", "a log needs a path");
+    d.path = path;
+    d.mode = (ms_log_mode)9;
+    READS_OF(ms_log_open(&store, &d, &err), MS_E_ARGUMENT, "",
+             "opening '@': mode 9 (0 to 3), opening 0 (0 to 2), sync 0 (0 to 2), engine 0 "
+             "(0 to 2): one is out of range");
+    d.mode = MS_LOG_WRITE;
+    d.opening = MS_OPEN_SALVAGE;
+    READS_OF(ms_log_open(&store, &d, &err), MS_E_ARGUMENT, "mode",
+             "opening '@' for salvage: mode is 1, MS_LOG_READ (3) was expected");
+    d.opening = MS_OPEN_NORMAL;
+    d.segment_size = 1;
+    READS_OF(ms_log_open(&store, &d, &err), MS_E_ARGUMENT, "segment_size",
+             "opening '@': segment_size is 1, 1024 to 2^30 were expected");
+    d.segment_size = 0;
+    fclose(fopen(path, "wb"));
+    READS_OF(ms_log_open(&store, &d, &err), MS_E_NOT_FOUND, "",
+             "opening '@': it is empty, and MS_LOG_WRITE creates no log");
+    d.mode = MS_LOG_CREATE;
+    SILENT(ms_log_open(&store, &d, &err));
+    ms_close(store);
+    d.mode = MS_LOG_NEW;
+    READS_OF(ms_log_open(&store, &d, &err), MS_E_CONFLICT, "",
+             "creating '@': the file exists");
+    free(path);
+}
+
+/* The calls of a kind fail, of writes those at an offset. */
+static void fail_calls(os_faults *t, unsigned kinds, uint64_t at, int code, uint64_t offset)
+{
+    t->how = kinds != 0 ? OS_FAULT_FAIL : OS_FAULT_NONE;
+    t->kinds = kinds;
+    t->calls = 0;
+    t->at = at;
+    t->code = code;
+    t->offset = offset;
+}
+
+static void must_read_at(const char *path, uint64_t at, ms_result got, ms_result want,
+                         const char *what, const char *why, const char *call)
+{
+    char text[sizeof err.message];
+    snprintf(text, sizeof text, "%s '%s' at byte %llu: %s", what, path,
+             (unsigned long long)at, why);
+    uint64_t offset = err.offset;
+    must_read(got, want, "", text, call);
+    assert_int_equal(offset, at);
+}
+
+#define READS_AT(at, call, want, what, why) \
+    must_read_at(path, at, call, want, what, why, #call)
+
+TEST(texts_of_failed_system_calls_name_the_byte)
+{
+    os_faults t;
+    ms_store *store;
+    ms_envelope m = ms_user_message(ms_text("x")), batch[3] = {m, m, m};
+    ms_append_opts opts = {.location = L};
+    char *path = new_path();
+    os_fault_init(&t, ms_os_default());
+    ms_log_desc d = {.path = path, .os = &t.os, .engine = MS_ENGINE_WRITE,
+                     .mode = MS_LOG_CREATE};
+    fail_calls(&t, OS_FAULT_BIT(ALLOCATE), 1, EIO, 0);
+    READS_AT(0, ms_log_open(&store, &d, &err), MS_E_IO, "allocating room in",
+             "the device reports an error (errno 5)");
+    fail_calls(&t, OS_FAULT_BIT(MAP), 2, ENODEV, 0);
+    READS_AT(0, ms_log_open(&store, &d, &err), MS_E_UNSUPPORTED, "mapping",
+             "the file cannot be mapped (errno 19)");
+    fail_calls(&t, 0, 0, 0, 0);
+    SILENT(ms_log_open(&store, &d, &err));
+    ms__log *log = ms__log_of(store);
+    uint64_t a = add(store, m), end = log->end;
+    fail_calls(&t, OS_FAULT_BIT(WRITE), 1, ENOSPC, end);
+    READS_AT(end, ms_append_batch(store, batch, 3, &opts, &err), MS_E_FULL, "writing to",
+             "the disk is full (errno 28)");
+    fail_calls(&t, 0, 0, 0, 0);
+    SILENT(ms_append_batch(store, batch, 3, &opts, &err));
+    end = log->end;
+    fail_calls(&t, OS_FAULT_BIT(READ), 1, EIO, 0);
+    READS_AT(8192, ms__log_copy_bytes(log, log->file.handle, 8192, 8200, &err), MS_E_IO,
+             "copying", "the device reports an error (errno 5)");
+    fail_calls(&t, OS_FAULT_BIT(WRITE), 1, EIO, end);
+    READS_AT(end, ms__log_settle(log, end + 8, &err), MS_E_IO, "zeroing",
+             "the device reports an error (errno 5)");
+    fail_calls(&t, OS_FAULT_BIT(ALLOCATE), 1, ENOSPC, 0);
+    log->append.stop = (end & ~(uint64_t)4095) + 8192;
+    READS_AT(end & ~(uint64_t)4095, ms__room_fill(log, &err), MS_E_FULL,
+             "allocating room in", "the disk is full (errno 28)");
+    fail_calls(&t, OS_FAULT_BIT(MAP), 1, ENOMEM, 0);
+    READS_AT(0, ms__window_reach(log, end, end + 8, &err), MS_E_NO_MEMORY,
+             "mapping for writing", "out of memory (errno 12)");
+    fail_calls(&t, OS_FAULT_BIT(WRITE), 1, EIO, 8192 + 40);
+    READS_AT(8192 + 40, ms_redact(store, a, &err), MS_E_IO, "writing to",
+             "the device reports an error (errno 5)");
+    fail_calls(&t, 0, 0, 0, 0);
+    ms_close(store);
+    free(path);
+}
+
+TEST(texts_of_a_replaced_log_name_the_rewrite)
+{
+    ms_store *store, *reader;
+    ms_cursor it;
+    ms_query all;
+    ms_envelope m = ms_user_message(ms_text("x"));
+    char *path = new_path();
+    ms_log_desc d = {.path = path, .mode = MS_LOG_CREATE}, r = d;
+    char text[sizeof err.message];
+    memset(&all, 0, sizeof all);
+    r.mode = MS_LOG_READ;
+    d.shared = true;
+    SILENT(ms_log_open(&store, &d, &err));
+    (void)add(store, m);
+    ms__log *log = ms__log_of(store);
+    log->end += 8;
+    snprintf(text, sizeof text, "'@' ends at %llu here, and at %llu by its watermark: open "
+             "it again", (unsigned long long)log->end, (unsigned long long)log->end - 8);
+    READS_OF(ms__turn_check(log, &err), MS_E_CONFLICT, "", text);
+    log->end -= 8;
+    assert_int_equal(ms__replaced_set(log, 1), 0);
+    READS_OF(ms_append(store, L, &m, NULL, &err), MS_E_CONFLICT, "",
+             "a rewrite replaces '@' by a new file: close it and open it again");
+    assert_int_equal(ms__replaced_set(log, 0), 0);
+    ms_close(store);
+    d.shared = false;
+    SILENT(ms_log_open(&store, &d, &err));
+    (void)add(store, m);
+    SILENT(ms_log_open(&reader, &r, &err));
+    SILENT(ms_log_rewrite(store, &d, true, NULL, NULL, &err));
+    READS_OF(ms_query_open(reader, &all, &it, &err), MS_E_CONFLICT, "",
+             "a rewrite has replaced '@' by a new file: open it again");
+    ms_close(reader);
+    ms_close(store);
+    free(path);
 }
 
 int main(void) { return run_all_tests(begin, release); }
