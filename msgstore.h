@@ -2495,8 +2495,8 @@ MS_API ms_result ms_compact_plan(const ms_request_desc *desc, uint64_t keep,
 
 /* Writes the request for the summary: what the plan covers, an earlier compaction
  * included, and the prompt as the user's text. prompt absent: the provider's own form, of
- * Anthropic a member of the request, of Responses the last item; MS_E_ARGUMENT where
- * there is none. opts.newest and opts.budget are not used. MS_E_CONFLICT: plan->upto is
+ * Anthropic a member of the request, of Responses the last item; MS_E_ARGUMENT if it
+ * has none. opts.newest and opts.budget are not used. MS_E_CONFLICT: plan->upto is
  * 0, or the history has changed so that the plan holds no longer. Errors as of
  * ms_request. */
 MS_API ms_result ms_compact_request(const ms_request_desc *desc,
@@ -11361,7 +11361,7 @@ static bool ms__list_iter_tail(ms__reading *s, ms__list_iter *li)
 
 /* Moves an iterator over the notes of one message to the next one that the query reads.
  * Each note is a run: what the list has between two places, which is one entry. False:
- * there is none, and the iterator stays. */
+ * no further note, and the iterator stays. */
 static MS__NOINLINE bool ms__next_note(ms__core *core, ms__reading *s, ms__list_iter *li)
 {
     bool some = false, backward = s->backward;
@@ -12758,7 +12758,7 @@ static MS__NOINLINE MS__RARE ms_result ms__key_fail(ms_error *err, ms_result cod
                        "after msgstore repair", MS__V(key));
 }
 
-/* Finds the message of a location with a key; *known NULL: there is none. An error if a
+/* Finds the message of a location with a key; *known: NULL if absent. An error if a
  * damaged message may have the key: a repetition may be an action done twice. */
 static ms_result ms__key_known(ms__core *core, const ms__append_run *run,
                                const ms__loc *loc, ms_str key, uint64_t hash,
@@ -27734,8 +27734,8 @@ static ms_result ms__openai_begin(ms__reader *r, size_t base, ms_envelope *m,
     ms_role role = ms_role_of_word(word);
     bool result = role == MS_ROLE_TOOL || role == MS_ROLE_FUNCTION;
     if (role == MS_ROLE_OTHER && (!r->lenient || word.len == 0))
-        return ms__fail_at(r->err, MS_E_TYPE, "role", "role '%v' is not known",
-                           MS__V(word));
+        return ms__side_unknown(r, "role", word, "user, assistant, system, developer, "
+                                "tool or function");
     *m = ms__role_text(role, ms_text(NULL));
     if (result) *m = ms_message(MS_T_OBSERVATION, ms_text(NULL));
     if (role == MS_ROLE_OTHER) m->role_name = word;
@@ -29766,7 +29766,8 @@ static ms_result ms__steps_begin(ms__reader *r, size_t base, ms_envelope *m,
         return ms__turn_begin(r, base, m);
     MS__TRY(ms__side_word(r, base, "type", &word));
     size_t i = ms__step_form(word);
-    if (i == MS__STEPS_TYPES) return ms__side_unknown(r, "type", word, "a word");
+    if (i == MS__STEPS_TYPES)
+        return ms__side_unknown(r, "type", word, "a type of a step");
     *form = &ms__steps_forms[i];
     *m = i == 3   ? ms_message(MS_T_ACTION, ms_text(NULL))
          : i == 4 ? ms_message(MS_T_OBSERVATION, ms_text(NULL))
@@ -30681,7 +30682,8 @@ MS_API void ms_writer_init(ms_writer *w, const ms_format *format,
 static ms_result ms__writer_result(ms_writer *w, ms_error *err)
 {
     if (w->json.result == MS_OK) return MS_OK;
-    return ms__fail(err, w->json.result, "writing message %u failed", w->written + 1);
+    return ms__fail(err, w->json.result, "writing failed after %u messages: %s", w->written,
+                    ms_result_text(w->json.result));
 }
 
 /* Writes n messages as one; they count as written. A failure half way spoils the text,
@@ -32367,8 +32369,8 @@ static ms_result ms__part_check(const ms_part *part, uint64_t n, char *store,
               (part->url.ptr != NULL) + (part->file_id.ptr != NULL);
     if (part->file_id.ptr) *store = ms__file_store(ms_profile_find(part->provider));
     if (set != 1)
-        return ms__fail(err, MS_E_ARGUMENT, "part %u has not one of text, bytes, url and "
-                        "file_id", n);
+        return ms__fail(err, MS_E_ARGUMENT, "part %u has %u of text, bytes, url and "
+                        "file_id, one was expected", n, (uint64_t)set);
     if (part->bytes.ptr && !part->mime.len)
         return ms__fail(err, MS_E_ARGUMENT, "part %u has bytes and no media type", n);
     if (!part->file_id.ptr || *store) return MS_OK;
@@ -33765,8 +33767,8 @@ static bool ms__group_asked(const ms__projector *p, const ms__group *g)
 {
     bool all = p->thinking == MS_THINKING_ALL;
     if (ms__has_rule(p->wire, MS__THOUGHT_BOUND) && p->thinking) {
-        bool behind = g->number > p->edited; /* of its turn, or of an older one */
-        if (behind && (g->number < p->turn || p->edited >= p->turn)) return false;
+        bool after = g->number > p->edited; /* of its turn, or of an older one */
+        if (after && (g->number < p->turn || p->edited >= p->turn)) return false;
         if (g->number < p->since) return false; /* the summary was not there then */
         all = all && g->number >= p->bound;
     }
@@ -33830,7 +33832,7 @@ static bool ms__same_turn(const ms__projector *p, const ms__group *g)
  * the last words of other agents in it. */
 static void ms__running_turn(ms__projector *p, const ms__group *start)
 {
-    const ms__group *last = p->last, *first, *behind;
+    const ms__group *last = p->last, *first, *reply;
     bool begins = false, first_only = ms__has_rule(p->wire, MS__THOUGHT_FIRST);
     p->running = SIZE_MAX;
     if (!start) return;
@@ -33839,15 +33841,15 @@ static void ms__running_turn(ms__projector *p, const ms__group *start)
     while (last != start && (last->kind != MS__ITEM_ASSISTANT || ms__is_silent(last)))
         last = last->before;
     if (!last->has_calls && (p->wire->turn_end || last != p->last)) return;
-    for (behind = last; behind != start && behind->before->kind != MS__ITEM_USER;)
-        behind = behind->before;
+    for (reply = last; reply != start && reply->before->kind != MS__ITEM_USER;)
+        reply = reply->before;
     for (first = last; first != start && ms__same_turn(p, first->before);)
         first = first->before;
     p->running = first->number;
     if (ms__has_rule(p->wire, MS__THOUGHT_BOUND) && last->begin->number < p->running)
         p->running = last->begin->number;
     for (const ms__group *g = first; g != last->next; g = g->next) {
-        begins = begins || g == first || g == behind;
+        begins = begins || g == first || g == reply;
         if (g->kind != MS__ITEM_ASSISTANT || ms__is_silent(g)) continue;
         if (g->has_calls || first_only)
             p->report.thinking_missing +=
@@ -33986,9 +33988,9 @@ static ms__group **ms__files_insert(ms__projector *p, ms__group **at,
         if (x->kind != files->kind) word = "files";
     ms_str name = ms__concat3(p, MS_STR("["), ms_str_of(word), MS_STR(" of "));
     name = ms__concat3(p, name, call->tool, MS_STR("]"));
-    ms__group *behind = *at;
+    ms__group *after = *at;
     ms__text_insert(p, at, MS__ITEM_USER, "");
-    if (*at == behind) return at;
+    if (*at == after) return at;
     (*at)->first->text.text = name;
     (*at)->first->parts = ms__files_of(p, name, files);
     return &(*at)->next;
@@ -35113,7 +35115,8 @@ static MS__NOINLINE ms_result ms__project_write(ms__projector *p,
     if (whole) ms__request_tail(p, desc);
     if (p->no_memory) return ms__no_arena(err, p->arena, p->no_memory);
     if (ms_json_finish(&p->json) == MS_OK) return MS_OK;
-    return ms__fail(err, p->json.result, "writing the messages failed");
+    return ms__fail(err, p->json.result, "writing the messages: %s",
+                    ms_result_text(p->json.result));
 }
 
 static ms_result ms__project_run(const ms_request_desc *desc, ms_arena *arena, bool whole,
@@ -35142,25 +35145,30 @@ static MS__NOINLINE ms_result ms__profile_check(const ms_profile *profile,
                            "ms_profile_find knows no such name, and ms_profile_at "
                            "lists those that it knows");
     if ((unsigned)profile->wire >= sizeof ms__wires / sizeof ms__wires[0])
-        return ms__fail_at(err, MS_E_ARGUMENT, "profile.wire", "wire %u is unknown",
-                           (uint64_t)profile->wire);
+        return ms__range_fail(err, MS_E_ARGUMENT, "profile.wire",
+                              (unsigned)profile->wire, 0,
+                              sizeof ms__wires / sizeof ms__wires[0] - 1);
     const ms__wire *wire = &ms__wires[profile->wire];
     bool inside = profile->system == MS_SYSTEM_INSIDE;
     if ((unsigned)profile->system > MS_SYSTEM_INSIDE)
-        field = "profile.system", why = "the place of system text is unknown";
-    else if (inside && (!wire->system || !wire->prompt))
+        return ms__range_fail(err, MS_E_ARGUMENT, "profile.system",
+                              (unsigned)profile->system, 0, MS_SYSTEM_INSIDE);
+    if ((unsigned)profile->ids > MS_IDS_DOTTED)
+        return ms__range_fail(err, MS_E_ARGUMENT, "profile.ids", (unsigned)profile->ids,
+                              0, MS_IDS_DOTTED);
+    if (profile->id_max != 0 && profile->id_max < MS__ID_LEAST)
+        return ms__fail_at(err, MS_E_ARGUMENT, "profile.id_max", "profile.id_max is %u, "
+                           "0 (no bound) or %u and more were expected",
+                           (uint64_t)profile->id_max, (uint64_t)MS__ID_LEAST);
+    if (inside && (!wire->system || !wire->prompt))
         field = "profile.system", why = "this wire has no system text both in a member "
                                         "of its own and in its list";
     else if (!ms__system_apart(profile) &&
              (!wire->system || ms__has_rule(wire, MS__SYSTEM_AFTER)))
         field = "profile.system", why = "this wire has system text in a member of its "
                                         "own: MS_SYSTEM_SEPARATE";
-    else if ((unsigned)profile->ids > MS_IDS_DOTTED)
-        field = "profile.ids", why = "the form of ids is unknown";
     else if (profile->images && profile->image_urls && !wire->url)
         field = "profile.image_urls", why = "this wire takes no picture by URL";
-    else if (profile->id_max != 0 && profile->id_max < MS__ID_LEAST)
-        field = "profile.id_max", why = "ids need at least 8 bytes, or 0: no bound";
     if (!field) return MS_OK;
     return ms__fail_at(err, MS_E_ARGUMENT, field, "profile %s: %s",
                        profile->name ? profile->name : "", why);
@@ -35201,13 +35209,16 @@ MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void
     return ms__project_run(desc, desc->arena, false, write, ctx, report, err);
 }
 
-/* Checks that a caller's JSON is absent or a value of that kind. */
-static MS__ONCE ms_result ms__given(ms_str json, ms_json_kind kind, const char *must,
+/* Checks that a caller's JSON is absent or a list (ARRAY) or an object. */
+static MS__ONCE ms_result ms__given(ms_str json, ms_json_kind kind, const char *name,
                                     ms_error *err)
 {
     if (!json.ptr) return MS_OK;
-    MS__TRY(ms_json_check(json, NULL, NULL, err));
-    return ms_json_kind_of(json) == kind ? MS_OK : ms__fail(err, MS_E_KIND, "%s", must);
+    ms_result code = ms_json_check(json, NULL, &json, err);
+    if (code != MS_OK) return ms__at_field(err, code, name);
+    if (ms_json_kind_of(json) == kind) return MS_OK;
+    return ms__fail_at(err, MS_E_KIND, name, "%s is '%v', %s was expected", name,
+                       MS__V(json), kind == MS_JSON_ARRAY ? "a list" : "an object");
 }
 
 /* A member that only one form of a tool has, and whose form it is. */
@@ -35231,7 +35242,8 @@ static ms_result ms__tool_check(ms_str tool, const ms__wire *wire, uint64_t n,
     const char *of = "no known provider";
     ms_str value;
     if (ms_json_kind_of(tool) != MS_JSON_OBJECT)
-        return ms__fail_at(err, MS_E_KIND, "tools", "tools[%u] must be an object", n);
+        return ms__fail_at(err, MS_E_KIND, "tools", "tools[%u] is '%v', an object was "
+                           "expected", n, MS__V(tool));
     bool typed = ms_json_member(tool, MS_STR("type"), &value);
     bool function = typed && ms_json_string_is(value, MS_STR("function"));
     bool items = ms__has_rule(wire, MS__ITEMS);
@@ -35262,7 +35274,8 @@ static ms_result ms__max_tokens_check(const ms_request_desc *desc, ms_error *err
         return ms__fail_at(err, MS_E_ARGUMENT, "max_tokens", "the request needs "
                            "max_tokens: in extra, or in the profile");
     if (given && ms_json_u64(value, &most) != MS_OK)
-        return ms__fail_at(err, MS_E_KIND, "max_tokens", "max_tokens must be a number");
+        return ms__fail_at(err, MS_E_KIND, "max_tokens", "max_tokens is '%v', a number "
+                           "of tokens was expected", MS__V(value));
     if (!desc->extra.ptr || !ms_json_member(desc->extra, MS_STR("thinking"), &value) ||
         !ms__member_u64(value, MS_STR("budget_tokens"), &budget) || budget < most)
         return MS_OK;
@@ -35283,14 +35296,14 @@ static MS__NOINLINE ms_result ms__request_check(const ms_request_desc *desc,
     if (ms__system_apart(desc->profile) && !wire->prompt)
         return ms__fail_at(err, MS_E_ARGUMENT, "profile.system", "this wire has no "
                            "member for system text: MS_SYSTEM_ANYWHERE or _FIRST");
-    MS__TRY(ms__given(desc->tools, MS_JSON_ARRAY, "tools must be a list", err));
-    MS__TRY(ms__given(desc->extra, MS_JSON_OBJECT, "extra must be an object", err));
+    MS__TRY(ms__given(desc->tools, MS_JSON_ARRAY, "tools", err));
+    MS__TRY(ms__given(desc->extra, MS_JSON_OBJECT, "extra", err));
     ms_json_iter it = ms_json_iterate(desc->extra);
     while (desc->extra.ptr && ms_json_next(&it)) {
         if (!ms__string_between(it.key, &name)) continue;
         if (ms__has_word(wire->own, name))
-            return ms__fail(err, MS_E_ARGUMENT, "the request has its own member %v, "
-                            "extra must not have it", MS__V(name));
+            return ms__fail_at(err, MS_E_ARGUMENT, "extra", "the request has its own "
+                               "member %v, extra must not have it", MS__V(name));
         if (desc->opts.previous && wire->previous &&
             (ms__has_word(wire->previous, name) || ms_str_equal(name, MS_STR("store"))))
             return ms__fail_at(err, MS_E_ARGUMENT, "opts.previous", "the request writes "
@@ -37827,7 +37840,7 @@ static MS__NOINLINE ms_result ms__compact_given(const ms_request_desc *desc,
     const ms_msg *msg;
     ms_store *store = desc->memory ? desc->memory->store : desc->store;
     ms_str location = desc->memory ? desc->memory->location : desc->location;
-    MS__TRY(ms__given(c->items, MS_JSON_ARRAY, "items must be a list", err));
+    MS__TRY(ms__given(c->items, MS_JSON_ARRAY, "items", err));
     if (ms__is_blank(c->summary) && !c->items.ptr)
         return ms__fail(err, MS_E_MISSING, "a compaction needs a summary, or items, that "
                         "take the place of what it covers");
@@ -38076,8 +38089,7 @@ MS_API MS__RARE ms_result ms_task_update(ms_store *store, ms_str task_id, ms_str
 
 static ms_result ms__session_named(ms_str id, const char *name, ms_error *err)
 {
-    if (id.len > 0) return ms__key_check(id, name, false, err);
-    return ms__fail_at(err, MS_E_ARGUMENT, name, "%s is empty", name);
+    return ms__key_check(id.ptr ? id : MS_STR(""), name, false, err);
 }
 
 /* Writes "<n>:<user>/", in the arena; `more` bytes have room after it. */
@@ -38104,12 +38116,14 @@ MS_API MS__RARE ms_result ms_session_init(ms_session *session, ms_store *store,
 {
     ms_str place;
     memset(session, 0, sizeof *session);
-    if (!store) return ms__fail(err, MS_E_ARGUMENT, "a session needs a store");
+    if (!store)
+        return ms__fail_at(err, MS_E_ARGUMENT, "store", "a session needs a store");
     MS__TRY(ms__session_named(session_id, "session_id", err));
     MS__TRY(ms__session_prefix(user_id, session_id.len, arena, &place, err));
     if (place.len + session_id.len > MS_KEY_MAX)
-        return ms__fail(err, MS_E_TOO_LARGE, "user_id and session_id have %u bytes too "
-                        "many", (uint64_t)(place.len + session_id.len - MS_KEY_MAX));
+        return ms__fail(err, MS_E_TOO_LARGE, "the location of user_id and session_id has "
+                        "%u bytes, at most %u are allowed",
+                        (uint64_t)(place.len + session_id.len), (uint64_t)MS_KEY_MAX);
     char *end = (char *)(uintptr_t)place.ptr + place.len;
     memcpy(end, session_id.ptr, session_id.len);
     session->store = store;
@@ -38122,7 +38136,8 @@ MS_API MS__RARE ms_result ms_session_init(ms_session *session, ms_store *store,
 static ms_result ms__session_check(const ms_session *session, ms_error *err)
 {
     if (session && session->store && session->location.len > 0) return MS_OK;
-    return ms__fail(err, MS_E_ARGUMENT, "the session was not initialised");
+    return ms__fail(err, MS_E_ARGUMENT, "the session is not initialised: call "
+                    "ms_session_init");
 }
 
 static bool ms__is_system_row(const ms_envelope *m)

@@ -44,7 +44,7 @@ static MS__NOINLINE MS__RARE ms_result ms__key_fail(ms_error *err, ms_result cod
                        "after msgstore repair", MS__V(key));
 }
 
-/* Finds the message of a location with a key; *known NULL: there is none. An error if a
+/* Finds the message of a location with a key; *known: NULL if absent. An error if a
  * damaged message may have the key: a repetition may be an action done twice. */
 static ms_result ms__key_known(ms__core *core, const ms__append_run *run,
                                const ms__loc *loc, ms_str key, uint64_t hash,

@@ -1118,7 +1118,7 @@ controls()
         ms__same_turn '(g->kind == MS__ITEM_USER && g->first->aside)' 'false'
     control thinking_behind_words_not_asked_for gcc test_request \
         thinking_of_the_running_turn_is_sent_or_reported 100 \
-        ms__running_turn 'begins || g == first || g == behind' 'begins || g == first'
+        ms__running_turn 'begins || g == first || g == reply' 'begins || g == first'
     control messages_joined_by_place gcc test_project \
         answer_stays_one_turn_when_others_write_between_its_messages 100 \
         ms__item_put 'if (turn && p->answer && p->answer->turn)' 'if (false)'

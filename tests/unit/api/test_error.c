@@ -687,4 +687,103 @@ TEST(texts_of_a_replaced_log_name_the_rewrite)
     free(path);
 }
 
+/* ---- texts of formats and requests ---- */
+
+static ms_result accept(void *ctx, const char *bytes, size_t len) { return MS_OK; }
+static ms_result refuse(void *ctx, const char *bytes, size_t len) { return MS_E_FULL; }
+
+TEST(texts_of_a_request_name_what_was_found_and_expected)
+{
+    ms_store *store;
+    const ms_profile *known = ms_profile_find(MS_STR("anthropic"));
+    ms_profile own = *known;
+    ms_request_desc d = {.profile = &own, .location = L, .arena = &arena};
+    ms_compaction items = {.upto = 1, .items = MS_STR("{}")};
+    SILENT(ms_mem_open(&store, NULL, &err));
+    d.store = store;
+    d.opts.model = MS_STR("m");
+    (void)add(store, ms_user_message(ms_text("x")));
+    own.wire = (ms_wire)99;
+    READS(ms_request(&d, accept, NULL, NULL, &err), MS_E_ARGUMENT, "profile.wire",
+          "profile.wire is 99, 0 to 8 were expected");
+    own = *known;
+    own.system = (ms_system_place)99;
+    READS(ms_request(&d, accept, NULL, NULL, &err), MS_E_ARGUMENT, "profile.system",
+          "profile.system is 99, 0 to 3 were expected");
+    own = *known;
+    own.ids = (ms_call_ids)99;
+    READS(ms_request(&d, accept, NULL, NULL, &err), MS_E_ARGUMENT, "profile.ids",
+          "profile.ids is 99, 0 to 3 were expected");
+    own = *known;
+    own.id_max = 7;
+    READS(ms_request(&d, accept, NULL, NULL, &err), MS_E_ARGUMENT, "profile.id_max",
+          "profile.id_max is 7, 0 (no bound) or 8 and more were expected");
+    own = *known;
+    d.tools = MS_STR("[1");
+    READS(ms_request(&d, accept, NULL, NULL, &err), MS_E_SYNTAX, "tools",
+          "JSON at line 1, column 3 (offset 2): the text ends, expected ',' or ']'");
+    d.tools = MS_STR(" {} ");
+    READS(ms_request(&d, accept, NULL, NULL, &err), MS_E_KIND, "tools",
+          "tools is '{}', a list was expected");
+    d.tools = MS_STR("[7]");
+    READS(ms_request(&d, accept, NULL, NULL, &err), MS_E_KIND, "tools",
+          "tools[0] is '7', an object was expected");
+    d.tools = ms_str_of(NULL);
+    d.extra = MS_STR("[]");
+    READS(ms_request(&d, accept, NULL, NULL, &err), MS_E_KIND, "extra",
+          "extra is '[]', an object was expected");
+    d.extra = MS_STR("{\"messages\":[]}");
+    READS(ms_request(&d, accept, NULL, NULL, &err), MS_E_ARGUMENT, "extra",
+          "the request has its own member messages, extra must not have it");
+    d.extra = MS_STR("{\"max_tokens\":\"9\"}");
+    READS(ms_request(&d, accept, NULL, NULL, &err), MS_E_KIND, "max_tokens",
+          "max_tokens is '\"9\"', a number of tokens was expected");
+    d.extra = ms_str_of(NULL);
+    READS(ms_request(&d, refuse, NULL, NULL, &err), MS_E_FULL, "",
+          "writing the messages: the store is full");
+    READS(ms_compact(&d, &items, NULL, &err), MS_E_KIND, "items",
+          "items is '{}', a list was expected");
+    ms_close(store);
+}
+
+TEST(texts_of_a_session_name_what_is_too_long)
+{
+    static char text[1020];
+    ms_store *store;
+    ms_session session;
+    const ms_session none = {NULL, {NULL, 0}, {NULL, 0}};
+    const ms_str long_id = {text, sizeof text};
+    memset(text, 'a', sizeof text);
+    SILENT(ms_mem_open(&store, NULL, &err));
+    READS(ms_session_init(&session, NULL, L, L, &arena, &err), MS_E_ARGUMENT, "store",
+          "a session needs a store");
+    READS(ms_session_init(&session, store, ms_str_of(NULL), L, &arena, &err),
+          MS_E_ARGUMENT, "user_id", "user_id is empty, 1 to 1023 bytes are allowed");
+    READS(ms_session_init(&session, store, MS_STR("u"), long_id, &arena, &err),
+          MS_E_TOO_LARGE, "",
+          "the location of user_id and session_id has 1024 bytes, at most 1023 are "
+          "allowed");
+    READS(ms_session_store(&none, NULL, 0, &arena, &err), MS_E_ARGUMENT, "",
+          "the session is not initialised: call ms_session_init");
+    ms_close(store);
+}
+
+TEST(texts_of_a_format_name_the_words_that_it_has)
+{
+    const ms_format *chat = ms_format_find(MS_STR("openai"));
+    const ms_format *steps = ms_format_find(MS_STR("gemini-interactions"));
+    ms_envelope m = ms_user_message(ms_text("x"));
+    ms_envelopes list;
+    ms_writer w;
+    READS(ms_read(chat, MS_STR("{\"role\":\"x\",\"content\":\"\"}"), NULL, &arena, &list,
+                  &err), MS_E_TYPE, "role",
+          "role 'x', user, assistant, system, developer, tool or function was expected");
+    READS(ms_read(steps, MS_STR("{\"type\":\"\"}"), NULL, &arena, &list, &err), MS_E_TYPE,
+          "type", "type '', a type of a step was expected");
+    ms_writer_init(&w, chat, NULL, &arena, refuse, NULL);
+    ms_result code = ms_writer_put(&w, &m, &err);
+    if (code == MS_OK) code = ms_writer_finish(&w, &err);
+    READS(code, MS_E_FULL, "", "writing failed after 1 messages: the store is full");
+}
+
 int main(void) { return run_all_tests(begin, release); }
