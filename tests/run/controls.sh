@@ -1653,6 +1653,18 @@ controls()
     control key_with_another_content_taken gcc test_bad_input \
         a_batch_is_refused_when_it_reuses_a_number_or_key 100 \
         ms__plan_repeat 'p->repeat = ms__same_message(r, e, l);' 'p->repeat = true;'
+    control damage_after_the_expected_number_ignored gcc test_error \
+        texts_of_an_append_name_what_a_location_ends_with 100 \
+        ms__expect_last 'last == opts->expect_seq && !damaged' 'last == opts->expect_seq'
+    control facts_called_by_another_name gcc test_error \
+        texts_of_a_change_name_the_parameter 100 \
+        ms_location_set 'facts, true, true, "facts"' 'facts, true, true, "content"'
+    control byte_of_a_failed_call_not_named gcc test_error \
+        texts_of_failed_system_calls_name_the_byte 100 \
+        ms__os_fail_at 'if (offset == MS_NO_OFFSET)' 'if (offset || !offset)'
+    control first_message_of_a_batch_blamed gcc test_bad_input \
+        a_batch_is_refused_when_it_reuses_a_number_or_key 100 \
+        ms__run_prepare '"messages[%u]", (uint64_t)i' '"messages[%u]", (uint64_t)0'
     control expected_number_not_compared gcc test_change \
         append/an_append_is_refused_when_another_was_first 100 \
         ms__expect_last 'if (last == opts->expect_seq && !damaged) return MS_OK;' \
