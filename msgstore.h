@@ -509,7 +509,7 @@ MS_API const char *ms_result_text(ms_result code);
 typedef struct ms_error {
     ms_result code;
     int sys_errno;        /* errno where a system call failed, else 0 */
-    uint64_t offset;      /* byte offset in the input or image, or MS_NO_OFFSET */
+    uint64_t offset;      /* of a byte in the input, image or file, or MS_NO_OFFSET */
     uint32_t line;        /* of JSON text, from 1; 0: unknown */
     uint32_t column;      /* in bytes, from 1; 0: unknown */
     char path[96];        /* field path, NUL-terminated; empty: none */
@@ -2497,8 +2497,8 @@ MS_API ms_result ms_compact_plan(const ms_request_desc *desc, uint64_t keep,
 
 /* Writes the request for the summary: what the plan covers, an earlier compaction
  * included, and the prompt as the user's text. prompt absent: the provider's own form, of
- * Anthropic a member of the request, of Responses the last item; MS_E_ARGUMENT where
- * there is none. opts.newest and opts.budget are not used. MS_E_CONFLICT: plan->upto is
+ * Anthropic a member of the request, of Responses the last item; MS_E_ARGUMENT if it
+ * has none. opts.newest and opts.budget are not used. MS_E_CONFLICT: plan->upto is
  * 0, or the history has changed so that the plan holds no longer. Errors as of
  * ms_request. */
 MS_API ms_result ms_compact_request(const ms_request_desc *desc,
@@ -4801,22 +4801,35 @@ MS_API ms_result ms_error_set(ms_error *err, ms_result code, const char *message
     return ms__fail(err, code, "%s", message);
 }
 
+/* size 0: it is not known. */
 static MS__RARE ms_result ms__no_memory(ms_error *err, uint64_t size)
 {
-    return ms__fail(err, MS_E_NO_MEMORY, "no memory for %u bytes", size);
+    return ms__fail(err, MS_E_NO_MEMORY, size ? "no memory for %u bytes"
+                                              : ms_result_text(MS_E_NO_MEMORY), size);
 }
 
 /* Reports that an arena is NULL, that its buffer is full, or that memory has run out. */
 static MS__RARE ms_result ms__no_arena(ms_error *err, const ms_arena *a, uint64_t size)
 {
     if (a && !a->buffer) return ms__no_memory(err, size);
-    return ms__fail(err, MS_E_ARENA, a ? "the arena has no room for %u bytes"
-                                       : "an arena is needed", size);
+    return ms__fail(err, MS_E_ARENA, !a ? "an arena is needed"
+                                     : size ? "the arena has no room for %u bytes"
+                                            : "the arena is full", size);
 }
 
-static MS__RARE ms_result ms__unknown_bits(ms_error *err, const char *name, uint64_t bits)
+static MS__RARE ms_result ms__unknown_bits(ms_error *err, const char *name, uint64_t bits,
+                                           uint64_t known)
 {
-    return ms__fail_at(err, MS_E_ARGUMENT, name, "%s %u has unknown bits", name, bits);
+    return ms__fail_at(err, MS_E_ARGUMENT, name, "%s is %u, bits of %u were expected",
+                       name, bits, known);
+}
+
+/* Reports a number that is less than `least` or more than `most`. */
+static MS__RARE ms_result ms__range_fail(ms_error *err, ms_result code, const char *name,
+                                         uint64_t number, uint64_t least, uint64_t most)
+{
+    return ms__fail_at(err, code, name, "%s is %u, %u to %u were expected", name, number,
+                       least, most);
 }
 
 #define MS__TRY(call)                                 \
@@ -5110,8 +5123,8 @@ MS_API ms_result ms_json_check(ms_str text, const ms_json_opts *opts, ms_str *va
     if (value) *value = ms__absent();
     if (!text.ptr) text = ms_str_n("", 0);
     if (depth > MS_JSON_MAX_DEPTH)
-        return ms__fail(err, MS_E_ARGUMENT, "max_depth is %u, the limit is %u",
-                        (uint64_t)depth, (uint64_t)MS_JSON_MAX_DEPTH);
+        return ms__range_fail(err, MS_E_ARGUMENT, "max_depth", depth, 0,
+                              MS_JSON_MAX_DEPTH);
     memset(&s, 0, sizeof s);
     s.end = text.ptr + text.len;
     s.repair = opts && opts->repair;
@@ -6092,36 +6105,45 @@ static ms_value ms__args_of(ms_str text)
     return object ? ms_json(value) : ms_text_n(text);
 }
 
-static ms_result ms__field_check(const ms_envelope *m, unsigned field, ms_error *err)
+/* Checks the value of a field that an error calls `name`. */
+static ms_result ms__value_check(ms_str text, bool json, bool object, const char *name,
+                                 ms_error *err)
 {
-    const char *name = ms__fields[field].name;
-    ms_str text = ms__field_text(m, field), value;
+    ms_str value;
     if (text.len > MS__VALUE_MAX)
         return ms__fail_at(err, MS_E_TOO_LARGE, name,
                            "%s has %u bytes, at most %u are allowed", name,
                            (uint64_t)text.len, (uint64_t)MS__VALUE_MAX);
-    if (!ms__field_is_json(m, field)) return MS_OK;
+    if (!json) return MS_OK;
     ms_result code = ms__field_json(text, &value, err);
-    if (code == MS_OK && ms__fields[field].kind == MS__FIELD_OBJECT &&
-        ms_json_kind_of(value) != MS_JSON_OBJECT)
+    if (code == MS_OK && object && ms_json_kind_of(value) != MS_JSON_OBJECT)
         code = ms__fail(err, MS_E_KIND, "%s is '%v', a JSON object was expected", name,
                         MS__V(value));
     return code == MS_OK ? MS_OK : ms__at_field(err, code, name);
 }
 
+static ms_result ms__field_check(const ms_envelope *m, unsigned field, ms_error *err)
+{
+    return ms__value_check(ms__field_text(m, field), ms__field_is_json(m, field),
+                           ms__fields[field].kind == MS__FIELD_OBJECT,
+                           ms__fields[field].name, err);
+}
+
 static ms_result ms__envelope_head_check(const ms_envelope *m, ms_error *err)
 {
     if (m->type == MS_T_NONE || (unsigned)m->type >= MS_TYPE_COUNT)
-        return ms__fail_at(err, MS_E_TYPE, "type", "%u is not a message type",
-                           (uint64_t)(unsigned)m->type);
+        return ms__range_fail(err, MS_E_TYPE, "type", (unsigned)m->type, 1,
+                              MS_TYPE_COUNT - 1);
     if ((unsigned)m->role >= MS_ROLE_LIMIT ||
         ((unsigned)m->role > MS_ROLE_FUNCTION && m->role != MS_ROLE_OTHER))
-        return ms__fail_at(err, MS_E_ARGUMENT, "role", "%u is not a role",
-                           (uint64_t)(unsigned)m->role);
+        return ms__fail_at(err, MS_E_ARGUMENT, "role",
+                           "role is %u, 0 to %u or %u were expected",
+                           (uint64_t)(unsigned)m->role, (uint64_t)MS_ROLE_FUNCTION,
+                           (uint64_t)MS_ROLE_OTHER);
     if (m->role == MS_ROLE_OTHER && ms__is_empty(m->role_name))
         return ms__fail_at(err, MS_E_MISSING, "role_name", "role OTHER needs role_name");
     if (m->has_time && m->time_ns == MS_TIME_NONE)
-        return ms__fail_at(err, MS_E_RANGE, "time_ns", "the time is MS_TIME_NONE");
+        return ms__fail_at(err, MS_E_RANGE, "time_ns", "has_time is set without a time");
     return MS_OK;
 }
 
@@ -6371,7 +6393,7 @@ static MS__ONCE ms_result ms__envelope_check(const ms_envelope *m, ms_error *err
 static ms_result ms__flags_check(const ms_envelope *m, ms_error *err)
 {
     if (m->flags >> 16 == 0) return MS_OK;
-    return ms__unknown_bits(err, "flags", m->flags);
+    return ms__unknown_bits(err, "flags", m->flags, 0xFFFF);
 }
 
 /* Returns the size of a record with its padding. */
@@ -6897,8 +6919,8 @@ static ms_result ms__query_check(const ms_query *q, ms_error *err)
     const char *field = NULL, *why = NULL;
     bool team = (q->views & MS_VIEW_TEAM) != 0;
     if (q->views >= 2 * MS_VIEW_TIMELINE)
-        return ms__unknown_bits(err, "views", q->views);
-    if (q->raw > MS_RAW_ALL) return ms__unknown_bits(err, "raw", q->raw);
+        return ms__unknown_bits(err, "views", q->views, 2 * MS_VIEW_TIMELINE - 1);
+    if (q->raw > MS_RAW_ALL) return ms__unknown_bits(err, "raw", q->raw, MS_RAW_ALL);
     if (team && q->n_agent_keys > MS_CURSOR_AGENTS && !q->arena)
         return ms__query_arena(err);
     if ((q->types | q->agent_types) & (MS_BIT(1) - 1))
@@ -7371,12 +7393,16 @@ MS_API const ms_msg *ms_next(ms_cursor *it)
     return ready ? ms__next_take(it) : ms__next_shown(it);
 }
 
-/* Compares expect_seq with `last`, the number of the location's last message; 0: none. */
-static ms_result ms__expect_last(const ms_append_opts *opts, uint64_t last, ms_error *err)
+/* Compares expect_seq with `last`, the number of the location's last message; 0: none.
+ * damaged: a damaged message may follow it, which is an error. */
+static ms_result ms__expect_last(const ms_append_opts *opts, uint64_t last, bool damaged,
+                                 ms_error *err)
 {
-    if (last == opts->expect_seq) return MS_OK;
-    return ms__fail(err, MS_E_CONFLICT, "the last message of '%v' is %u, %u was expected",
-                    MS__V(opts->location), last, opts->expect_seq);
+    if (last == opts->expect_seq && !damaged) return MS_OK;
+    return ms__fail_at(err, damaged ? MS_E_DAMAGED : MS_E_CONFLICT, "expect_seq",
+                       "the last message of '%v' is %u%s, %u was expected",
+                       MS__V(opts->location), last,
+                       damaged ? " or a damaged one after it" : "", opts->expect_seq);
 }
 
 /* Finds the number of the first of the newest n messages of a location, or of the store;
@@ -7462,7 +7488,7 @@ MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, s
     if (n == 0) {
         uint64_t last = own.expect_seq;
         if (own.expect) MS__TRY(ms__newest(store, own.location, 1, NULL, &last, err));
-        return ms__expect_last(&own, last, err);
+        return ms__expect_last(&own, last, false, err);
     }
     MS__TRY(ms__key_check(own.location, "location", false, err));
     ms_result code = ms__append_all(store, messages, n, &own, err);
@@ -7721,8 +7747,8 @@ static MS__ONCE ms_result ms__can_change(const ms_store *store, ms_error *err)
 
 static ms_result ms__location_check(ms_str location, const char *name, ms_error *err)
 {
-    if (!ms__is_empty(location)) return ms__key_check(location, name, false, err);
-    return ms__fail_at(err, MS_E_ARGUMENT, name, "the location is empty");
+    if (!location.ptr) location = MS_STR("");
+    return ms__key_check(location, name, false, err);
 }
 
 /* Checks that a store can change the messages of a location. */
@@ -7866,8 +7892,9 @@ static ms_result ms__visible_check(ms_store *store, ms_str location, uint64_t se
     if (seq == 0) return MS_OK;
     ms_result code = ms__change_target(store, seq, &own, &msg, err);
     if (code == MS_OK && !ms_str_equal(ms__location(msg), location))
-        code = ms__fail(err, MS_E_ARGUMENT, "message %u is of location '%v', not of '%v'",
-                        seq, MS__V(ms__location(msg)), MS__V(location));
+        code = ms__fail_at(err, MS_E_ARGUMENT, "location",
+                           "message %u is of location '%v', not of '%v'", seq,
+                           MS__V(ms__location(msg)), MS__V(location));
     ms_arena_deinit(&own);
     return code;
 }
@@ -7893,7 +7920,7 @@ static MS__NOINLINE ms_result ms__note(ms_store *store, const ms_msg *msg, ms_st
     e->type_name = kind;
     e->content = value;
     e->seq = ms_seq(msg);
-    MS__TRY(ms__field_check(e, MS_F_CONTENT, err));
+    MS__TRY(ms__value_check(value.text, value.json, false, "value", err));
     return ms__change_put(store, &change, 0, NULL, err);
 }
 
@@ -7903,8 +7930,7 @@ MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value va
     ms_arena own;
     const ms_msg *msg;
     ms_result code = ms__change_target(store, seq, &own, &msg, err);
-    if (code == MS_OK && !kind.ptr)
-        code = ms__fail_at(err, MS_E_ARGUMENT, "kind", "a note needs a kind");
+    if (!kind.ptr) kind = MS_STR("");
     if (code == MS_OK) code = ms__key_check(kind, "kind", false, err);
     if (code == MS_OK) code = ms__note(store, msg, kind, value, err);
     ms_arena_deinit(&own);
@@ -7934,9 +7960,7 @@ MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
     MS__TRY(ms__can_change_at(store, location, err));
     e->location = location;
     e->content = ms_json(facts);
-    MS__TRY(ms__field_check(e, MS_F_CONTENT, err));
-    if (ms_json_kind_of(facts) != MS_JSON_OBJECT)
-        return ms__fail_at(err, MS_E_KIND, "facts", "facts must be a JSON object");
+    MS__TRY(ms__value_check(facts, true, true, "facts", err));
 #if !MS__SMALL
     if (ms__remembers_facts(store, location, true))
         return ms__facts_set_in(store, location, facts, err);
@@ -8372,8 +8396,9 @@ static MS__NOINLINE ms_result ms__fork_empty(ms__fork *f, ms_str to, ms_error *e
     uint64_t seq = msg ? ms_seq(msg) : 0;
     ms_result code = ms_cursor_close(it, err);
     if (code != MS_OK || seq == 0) return code;
-    return ms__fail(err, MS_E_CONFLICT, "'%v' has messages: %u is the newest", MS__V(to),
-                    seq);
+    return ms__fail_at(err, MS_E_CONFLICT, "to",
+                       "'%v' has messages, up to %u: a fork needs an empty location",
+                       MS__V(to), seq);
 }
 
 MS_API MS__RARE ms_result ms_fork(ms_store *store, ms_str from, uint64_t seq, ms_str to,
@@ -8547,7 +8572,8 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
     if (appended->json)
         return ms__fail_at(err, MS_E_KIND, name, "a stream appends to text, not to JSON");
     if (opts && opts->flush_chars > MS__STREAM_ROOM)
-        return ms__fail_at(err, MS_E_RANGE, "flush_chars", "over 1,024 characters");
+        return ms__range_fail(err, MS_E_RANGE, "flush_chars", opts->flush_chars, 0,
+                              MS__STREAM_ROOM);
     MS__TRY(ms__message_measure(location, e, &l, err));
     if (!ms__is_empty(location)) e->location = location;
     e->flags = (e->flags & MS__CALLER_FLAGS) | (uint32_t)MS_FLAG_UNFINISHED;
@@ -8714,8 +8740,7 @@ MS_API ms_result ms_stream_follow(ms_store *store, uint64_t seq, ms_arena *arena
         all = ms_buf_text(&f->buf);
         if (f->it.query.as_from) before = from;
         else if (from > all.len)
-            return ms__fail(err, MS_E_RANGE, "the text has %u bytes, not %u",
-                            (uint64_t)all.len, from);
+            return ms__range_fail(err, MS_E_RANGE, "from", from, 0, all.len);
         text->place = f->it.now ? f->it.now : place;
     }
     size_t skip = from - before < all.len ? (size_t)(from - before) : all.len;
@@ -8779,7 +8804,9 @@ MS_API ms_result ms_note_usage(ms_store *store, uint64_t seq, const ms_usage *us
     MS__TRY(ms__open_check(store, err));
     if (!usage) return ms__fail(err, MS_E_ARGUMENT, "the usage is missing");
     if (usage->duration_ns < 0)
-        return ms__fail_at(err, MS_E_RANGE, "duration_ns", "the duration is below 0");
+        return ms__fail_at(err, MS_E_RANGE, "duration_ns",
+                           "duration_ns is -%u, 0 or more was expected",
+                           0 - (uint64_t)usage->duration_ns);
     ms__usage_spell(usage, &buf);
     return ms_note(store, seq, MS_STR(MS__USAGE), ms_json(ms_buf_text(&buf)), err);
 }
@@ -9090,8 +9117,8 @@ static uint64_t ms__cluster_key(const ms_msg *msg)
 static ms_result ms__copy_hold(ms__copying *c, const ms_msg *msg, ms_error *err)
 {
     if (ms_seq(msg) <= c->placed)
-        return ms__fail_at(err, MS_E_ARGUMENT, "seq", "sequence %u does not follow %u",
-                           ms_seq(msg), c->placed);
+        return ms__range_fail(err, MS_E_ARGUMENT, "seq", ms_seq(msg), c->placed + 1,
+                              UINT64_MAX - 1);
     c->placed = ms_seq(msg);
     void *held =
         ms__list_room(c->arena, c->held, c->n_held, &c->cap_held, sizeof *c->held);
@@ -10405,7 +10432,8 @@ static ms_result ms__change_check(const ms_record *change, ms_str location,
         return ms__fail_at(err, MS_E_TYPE, "type", "message %u is of type %s, not %s",
                            e->seq, ms_type_word((ms_type)own[5]), ms_type_word(e->type));
     if ((flags & MS_FLAG_REDACTED) && !(e->flags & MS_FLAG_REDACTED))
-        return ms__fail(err, MS_E_CONFLICT, "message %u is redacted", e->seq);
+        return ms__fail(err, MS_E_CONFLICT,
+                        "message %u is redacted: it cannot be amended", e->seq);
     return MS_OK;
 }
 
@@ -10591,8 +10619,7 @@ static ms_result ms__run_encode(ms__append_run *run, size_t i, const ms__layout 
     uint32_t flags = e->flags & (given ? MS__COPY_FLAGS : MS__CALLER_FLAGS);
     if (run->opts->keep_seq) {
         if (e->seq < seq || e->seq == UINT64_MAX)
-            return ms__fail_at(err, MS_E_ARGUMENT, "seq",
-                               "sequence %u does not follow %u", e->seq, seq - 1);
+            return ms__range_fail(err, MS_E_ARGUMENT, "seq", e->seq, seq, UINT64_MAX - 1);
         seq = e->seq;
     } else if (seq == UINT64_MAX) {
         return ms__fail(err, MS_E_FULL, "all sequence numbers are used");
@@ -11336,7 +11363,7 @@ static bool ms__list_iter_tail(ms__reading *s, ms__list_iter *li)
 
 /* Moves an iterator over the notes of one message to the next one that the query reads.
  * Each note is a run: what the list has between two places, which is one entry. False:
- * there is none, and the iterator stays. */
+ * no further note, and the iterator stays. */
 static MS__NOINLINE bool ms__next_note(ms__core *core, ms__reading *s, ms__list_iter *li)
 {
     bool some = false, backward = s->backward;
@@ -12722,18 +12749,18 @@ static ms_result ms__record_room(ms__core *core, ms__append_run *run, const ms__
     return MS_OK;
 }
 
-/* Refuses an append whose search for a message has failed. MS_E_DAMAGED: that may be a
- * damaged one; else memory ran out. */
-static MS__NOINLINE MS__RARE ms_result ms__sought_fail(ms_error *err, ms_result code,
-                                                       const char *field, ms_str name)
+/* Refuses an append whose search for a key has failed. MS_E_DAMAGED: a damaged message
+ * may have it; else memory ran out. */
+static MS__NOINLINE MS__RARE ms_result ms__key_fail(ms_error *err, ms_result code,
+                                                    ms_str key)
 {
     if (code != MS_E_DAMAGED) return ms__no_memory(err, 0);
-    return ms__fail_at(err, MS_E_DAMAGED, field,
-                       "%s '%v' may be damaged: go on without it, or after msgstore "
-                       "repair", field, MS__V(name));
+    return ms__fail_at(err, MS_E_DAMAGED, "key",
+                       "a damaged message may have the key '%v': go on without it, or "
+                       "after msgstore repair", MS__V(key));
 }
 
-/* Finds the message of a location with a key; *known NULL: there is none. An error if a
+/* Finds the message of a location with a key; *known: NULL if absent. An error if a
  * damaged message may have the key: a repetition may be an action done twice. */
 static ms_result ms__key_known(ms__core *core, const ms__append_run *run,
                                const ms__loc *loc, ms_str key, uint64_t hash,
@@ -12744,7 +12771,7 @@ static ms_result ms__key_known(ms__core *core, const ms__append_run *run,
     if (!*known && result == MS_OK &&
         ms__tail_lacks(core->tail, loc->name.text, 0))
         result = MS_E_DAMAGED;
-    return result == MS_OK ? MS_OK : ms__sought_fail(err, result, "key", key);
+    return result == MS_OK ? MS_OK : ms__key_fail(err, result, key);
 }
 
 /* Step 1 for message i. */
@@ -12966,9 +12993,8 @@ static ms_result ms__expect_check(ms__core *core, const ms_append_opts *opts,
     ms_result result = MS_OK;
     if (!opts->expect) return MS_OK;
     uint64_t last = ms__last_of(core, opts, &result);
-    if (result != MS_OK)
-        return ms__sought_fail(err, result, "expect_seq", opts->location);
-    return ms__expect_last(opts, last, err);
+    if (result != MS_OK && result != MS_E_DAMAGED) return ms__no_memory(err, 0);
+    return ms__expect_last(opts, last, result != MS_OK, err);
 }
 
 /* Step 1 for all messages. *done: how many plans there are, with that of a message that
@@ -12980,8 +13006,11 @@ static ms_result ms__run_prepare(ms__core *core, ms__append_run *run, ms__plan *
         size_t i = (*done)++;
         const ms_record *change = ms__run_change(run, i);
         ms__plan_begin(&plans[i]);
-        MS__TRY(change ? ms__prepare_change(core, run, change, &plans[i], c, err)
-                       : ms__prepare(core, run, i, &plans[i], err));
+        ms_result code = change ? ms__prepare_change(core, run, change, &plans[i], c, err)
+                                : ms__prepare(core, run, i, &plans[i], err);
+        if (code == MS_OK) continue;
+        if (code == MS_E_CONFLICT || run->n == 1) return code;
+        return ms__fail_in(err, code, "messages[%u]", (uint64_t)i);
     }
     return MS_OK;
 }
@@ -13026,8 +13055,7 @@ static ms_result ms__core_append(ms__core *core, ms__append_run *run, ms__plan *
     if (c.edits && core->edits != names) ms__arena_rewind(&core->edits->nodes, &c.mark);
     ms__plans_undo(names, plans, done, &mark);
     run->offset = run->start;
-    if (code == MS_OK || code == MS_E_CONFLICT || run->n == 1) return code;
-    return ms__fail_in(err, code, "messages[%u]", (uint64_t)(done - 1));
+    return code;
 }
 
 /* ==== [list] listings ==================================================================
@@ -14946,14 +14974,10 @@ static ms_result ms__mem_desc_check(const ms_mem_desc *desc, ms_error *err)
         if (((uintptr_t)desc->buffer & 7) != 0)
             return ms__fail(err, MS_E_ARGUMENT,
                             "the buffer's address is not a multiple of 8");
-        if (desc->buffer_size < MS_MEM_MIN)
-            return ms__fail(err, MS_E_ARGUMENT,
-                            "the buffer has %u bytes, at least %u are needed",
-                            (uint64_t)desc->buffer_size, (uint64_t)MS_MEM_MIN);
-        if ((uint64_t)desc->buffer_size / 8 > MS__UNITS_MAX)
-            return ms__fail(err, MS_E_ARGUMENT,
-                            "the buffer has %u bytes, at most %u can be used",
-                            (uint64_t)desc->buffer_size, (uint64_t)MS__UNITS_MAX * 8 + 7);
+        if (desc->buffer_size < MS_MEM_MIN ||
+            (uint64_t)desc->buffer_size / 8 > MS__UNITS_MAX)
+            return ms__range_fail(err, MS_E_ARGUMENT, "buffer_size", desc->buffer_size,
+                                  MS_MEM_MIN, (uint64_t)MS__UNITS_MAX * 8 + 7);
     } else if (desc->buffer_size > 0) {
         return ms__fail(err, MS_E_ARGUMENT, "buffer_size is %u without a buffer",
                         (uint64_t)desc->buffer_size);
@@ -14965,9 +14989,8 @@ static ms_result ms__mem_desc_check(const ms_mem_desc *desc, ms_error *err)
                         (uint64_t)chunk);
 #ifdef MSGSTORE_RING
     if (ms__mem_drops(desc) && desc->buffer_size < 2 * MS_MEM_MIN)
-        return ms__fail(err, MS_E_ARGUMENT,
-                        "the buffer has %u bytes, a ring needs %u",
-                        (uint64_t)desc->buffer_size, (uint64_t)2 * MS_MEM_MIN);
+        return ms__range_fail(err, MS_E_ARGUMENT, "buffer_size", desc->buffer_size,
+                              (uint64_t)2 * MS_MEM_MIN, (uint64_t)MS__UNITS_MAX * 8 + 7);
 #endif
 #ifdef MSGSTORE_FLASH
     if (desc->flash) return ms__flash_check(desc->flash, err);
@@ -16622,8 +16645,9 @@ MS_API const ms_os *ms_os_default(void)
 /* ---- After the table: what a result means. Here an error becomes a code and a text, a
  * short transfer is continued, and a call that a signal interrupted is made again. */
 
-static MS__RARE ms_result ms__os_fail(ms_error *err, int code, const char *what,
-                                      const char *path)
+/* offset: of the bytes in the file, or MS_NO_OFFSET. */
+static MS__RARE ms_result ms__os_fail_at(ms_error *err, int code, const char *what,
+                                         const char *path, uint64_t offset)
 {
     ms_result result = code == ENOENT || code == ENOTDIR ? MS_E_NOT_FOUND
                        : code == EEXIST                  ? MS_E_CONFLICT
@@ -16636,6 +16660,8 @@ static MS__RARE ms_result ms__os_fail(ms_error *err, int code, const char *what,
                       : code == EEXIST                   ? "the file exists"
                       : code == EACCES || code == EPERM  ? "permission denied"
                       : code == EROFS                    ? "the file system is read-only"
+                      : code == ENOMEM                   ? "out of memory"
+                      : code == EIO                      ? "the device reports an error"
                       : code == ENOSPC                   ? "the disk is full"
                       : code == MS__EDQUOT               ? "the disk quota is exceeded"
                       : code == EFBIG                    ? "the file would be too large"
@@ -16645,10 +16671,22 @@ static MS__RARE ms_result ms__os_fail(ms_error *err, int code, const char *what,
                       : code == EISDIR                   ? "the path is a folder"
                       : code == ELOOP ? "symbolic links lead in a circle"
                                                          : "the system call failed";
-    (void)ms__fail(err, result, "%s '%s': %s (errno %u)", what, path, why,
-                   (uint64_t)code);
-    if (err) err->sys_errno = code;
+    if (offset == MS_NO_OFFSET)
+        (void)ms__fail(err, result, "%s '%s': %s (errno %u)", what, path, why,
+                       (uint64_t)code);
+    else
+        (void)ms__fail(err, result, "%s '%s' at byte %u: %s (errno %u)", what, path,
+                       offset, why, (uint64_t)code);
+    if (!err) return result;
+    err->sys_errno = code;
+    err->offset = offset;
     return result;
+}
+
+static MS__RARE ms_result ms__os_fail(ms_error *err, int code, const char *what,
+                                      const char *path)
+{
+    return ms__os_fail_at(err, code, what, path, MS_NO_OFFSET);
 }
 
 /* Reads the status of the file at a path; returns errno. */
@@ -17106,7 +17144,7 @@ typedef struct ms__log_durable {
 /* [log-recover] The turn of a shared writer, and what a reader has to report. */
 typedef struct ms__log_recovery {
     bool holds_lock;     /* shared: this handle has the lock of the file */
-    bool told;           /* a reader's call has reported that the file was replaced */
+    bool reported;       /* a reader's call has reported that the file was replaced */
     uint64_t doubt;      /* not 0: a reader has taken in records from here on, after an
                             untrusted watermark, */
     uint64_t doubt_end;  /* to here */
@@ -17417,7 +17455,8 @@ static ms_result ms__log_reach(ms__log *log, uint64_t from, uint64_t upto, uint6
     if (upto <= ms__log_mapped(log)) return MS_OK;
     uint64_t start = log->map.n_mappings ? from & ~(MS__GRAIN - 1) : 0;
     uint64_t least = upto - start, most = least;
-    if (least > SIZE_MAX / 8) return ms__os_fail(err, EFBIG, "mapping", log->file.path);
+    if (least > SIZE_MAX / 8)
+        return ms__os_fail_at(err, EFBIG, "mapping", log->file.path, start);
     if (log->os->exact_maps) {
         most = size > upto ? size - start : least;
     } else { /* as much as there was before, so that few mappings reach far */
@@ -17435,7 +17474,7 @@ static ms_result ms__log_reach(ms__log *log, uint64_t from, uint64_t upto, uint6
                                 MS_OS_READ | MS_OS_RANDOM, &base);
             if (code == 0 || code != ENOMEM || most == least) break;
         }
-    if (code != 0) return ms__os_fail(err, code, "mapping", log->file.path);
+    if (code != 0) return ms__os_fail_at(err, code, "mapping", log->file.path, start);
     ms__mapping *p = &log->map.mappings[log->map.n_mappings];
     p->start = start;
     p->base = (unsigned char *)base;
@@ -19492,14 +19531,14 @@ static bool ms__log_in_place(const ms__log *log)
     return code == 0 ? ms__log_is(log, &st) : code != ENOENT; /* others: unknown */
 }
 
-/* Refuses records from the moment a compaction copies this log to replace it: the copy
- * would lack them. */
+/* Refuses records from the moment a rewrite copies this log to replace it: the copy would
+ * lack them. */
 static ms_result ms__replaced_check(const ms__log *log, ms_error *err)
 {
     if (ms__get32(log->map.super + MS__AT_REPLACED) == 0) return MS_OK;
     return ms__fail(err, MS_E_CONFLICT,
-                    "a compaction replaces '%s' by a new file: close it and open it "
-                    "again", log->file.path);
+                    "a rewrite replaces '%s' by a new file: close it and open it again",
+                    log->file.path);
 }
 
 static ms_result ms__log_busy(const ms__log *log, ms_error *err)
@@ -19710,7 +19749,7 @@ static ms_result ms__log_copy_bytes(ms__log *log, ms_file to, uint64_t from,
         if (failed == 0)
             failed = ms__os_write_anew(log->os, to, from, log->map.staging, got);
         if (failed != 0)
-            return ms__os_fail(err, failed, "rewriting the bytes of", log->file.path);
+            return ms__os_fail_at(err, failed, "copying", log->file.path, from);
         from = got == n ? from + n : upto;
     }
     ms__staging_trim(log);
@@ -19860,12 +19899,14 @@ static MS__NOINLINE MS__RARE ms_result ms__log_settle(ms__log *log, uint64_t dea
     bool unsure = ms__log_unconfirmed(log);
     if (unsure) MS__TRY(ms__log_rewrite_range(log, err));
     int failed = ms__os_may_write(log->os, log->file.handle, log->end, dead - log->end);
-    if (failed != 0) return ms__os_fail(err, failed, "zeroing", log->file.path);
+    if (failed != 0)
+        return ms__os_fail_at(err, failed, "zeroing", log->file.path, log->end);
     failed = ms__unconfirmed_set(log, true);
     if (failed != 0)
         return ms__os_fail(err, failed, "writing to the superblock of", log->file.path);
     failed = ms__log_zero(log, log->end, dead);
-    if (failed != 0) return ms__os_fail(err, failed, "zeroing", log->file.path);
+    if (failed != 0)
+        return ms__os_fail_at(err, failed, "zeroing", log->file.path, log->end);
     failed = unsure ? EOPNOTSUPP : ms__zeros_synced(log, log->end, dead);
     if (failed == EOPNOTSUPP) failed = ms__log_disk(log, false);
     if (failed != 0) return ms__log_poison(log, failed, "syncing", err);
@@ -20120,7 +20161,8 @@ static ms_result ms__log_allocate(ms__log *log, uint64_t upto, ms_error *err)
     uint64_t clear = (log->end + 4095) & ~(uint64_t)4095; /* before it are records */
     if (code == 0 && log->append.engine == MS_ENGINE_MAP)
         code = ms__log_zero(log, from > clear ? from : clear, goal);
-    if (code != 0) return ms__os_fail(err, code, "allocating room in", log->file.path);
+    if (code != 0)
+        return ms__os_fail_at(err, code, "allocating room in", log->file.path, from);
     log->append.allocated = goal;
     return MS_OK;
 }
@@ -20148,7 +20190,8 @@ static ms_result ms__window_reach(ms__log *log, uint64_t from, uint64_t upto,
                    ? ENOMEM
                    : log->os->map(log->os->ctx, log->file.handle, start, (size_t)size,
                                   MS_OS_READ | MS_OS_WRITE, &window);
-    if (code != 0) return ms__os_fail(err, code, "mapping for writing", log->file.path);
+    if (code != 0)
+        return ms__os_fail_at(err, code, "mapping for writing", log->file.path, start);
     log->append.window = (unsigned char *)window;
     log->append.window_start = start;
     log->append.window_size = (size_t)size;
@@ -20184,7 +20227,7 @@ static ms_result ms__log_put(ms__log *log, uint64_t offset, const unsigned char 
     int code = ms__os_write_all(log->os, log->file.handle, offset, bytes, size);
     if (code == 0) return MS_OK;
     ms__log_dead(log, offset + size); /* a part may be written */
-    return ms__os_fail(err, code, "writing to", log->file.path);
+    return ms__os_fail_at(err, code, "writing to", log->file.path, offset);
 }
 
 /* Does step 5: makes the bytes before `end` visible to all readers. The word may be
@@ -20312,7 +20355,7 @@ static MS__RARE ms_result ms__room_fill(ms__log *log, ms_error *err)
                                   log->append.stop - from);
     if (failed == EFBIG) log->append.allocated = log->end; /* each append tries again */
     if (failed != ENOSPC && failed != MS__EDQUOT) return MS_OK;
-    return ms__os_fail(err, failed, "allocating room in", log->file.path);
+    return ms__os_fail_at(err, failed, "allocating room in", log->file.path, from);
 }
 
 /* Prepares the first write of a handle, or of a turn that is not prepared. The numbers
@@ -20392,7 +20435,8 @@ static ms_result ms__overwrite(ms__log *log, uint64_t offset, const unsigned cha
     log->append.wrote = true;
     log->append.erasures++;
     ms__durable_below(log, offset);
-    return failed == 0 ? MS_OK : ms__os_fail(err, failed, "writing to", log->file.path);
+    if (failed == 0) return MS_OK;
+    return ms__os_fail_at(err, failed, "writing to", log->file.path, offset);
 }
 
 /* Notes that the file had visible bytes up to `end`, and is shorter now; 0: it is not. */
@@ -21023,8 +21067,9 @@ static ms_result ms__tail_first(ms__log *log, uint64_t base, uint32_t segment,
 {
     uint32_t now = log->map.now;
     if (ms__tail_of(log) && !ms__tail_slot(log, &now))
-        return ms__fail(err, MS_E_FULL, "'%s': over %u cursors are open", log->file.path,
-                        (uint64_t)MS__PINS - 2);
+        return ms__fail(err, MS_E_FULL,
+                        "'%s' cannot be read on while over %u cursors are open",
+                        log->file.path, (uint64_t)MS__PINS - 2);
     ms__tail *t = ms__tail_new(log, base, segment);
     if (!t) return ms__no_memory(err, sizeof *t);
     ms__tail_switch(log, t, now);
@@ -21238,7 +21283,7 @@ static ms_result ms__rest_is_zero(const ms__log *log, bool *zero, ms_error *err)
         size_t got = 0;
         int code =
             ms__os_read_all(log->os, log->file.handle, at, part, sizeof part, &got);
-        if (code != 0) return ms__os_fail(err, code, "reading", log->file.path);
+        if (code != 0) return ms__os_fail_at(err, code, "reading", log->file.path, at);
         if (got == 0) return MS_OK;
         for (size_t i = 0; i < got; i++)
             if (part[i] != 0) return MS_OK;
@@ -21569,7 +21614,7 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
     if (log->os->micros(log->os->ctx) - began < MS__COLD) log->map.looks = MS__LOOKS;
     bool looked = code == MS_OK || code == MS_E_FOREIGN || code == MS_E_DAMAGED;
     if (looked && !empty && log->opts.mode == MS_LOG_NEW)
-        return ms__fail(err, MS_E_CONFLICT, "'%s' exists already",
+        return ms__fail(err, MS_E_CONFLICT, "creating '%s': the file exists",
                         log->file.path);
     if (code != MS_OK) return code;
     if (empty && log->opts.opening == MS_OPEN_STRICT && log->file.stat.size > 0)
@@ -21579,7 +21624,9 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
     if (empty && !log->writer)
         return ms__tail_of(log) ? MS_OK : ms__tail_first(log, MS__FIRST_RECORD, 0, err);
     if (empty && log->opts.mode == MS_LOG_WRITE)
-        return ms__fail(err, MS_E_NOT_FOUND, "'%s' is empty", log->file.path);
+        return ms__fail(err, MS_E_NOT_FOUND,
+                        "opening '%s': it is empty, and MS_LOG_WRITE creates no log",
+                        log->file.path);
     if (empty) code = ms__log_create(log, err);
     if (code != MS_OK && log->opts.mode == MS_LOG_NEW) ms__log_remove(log);
     MS__TRY(code);
@@ -21652,15 +21699,15 @@ static ms_result ms__log_look(ms__log *log, ms_error *err)
     return code;
 }
 
-/* Fails once if a compaction has replaced the file of a reader. The reader may go on with
+/* Fails once if a rewrite has replaced the file of a reader. The reader may go on with
  * the old file. While the copy is made, the path has the old file: nothing fails. */
-static ms_result ms__reader_told(ms__log *log, ms_error *err)
+static ms_result ms__reader_replaced(ms__log *log, ms_error *err)
 {
     ms_result code = MS_OK;
     ms__lock_acquire(&log->lock);
-    if (!log->recovery.told && !ms__log_in_place(log)) {
-        log->recovery.told = true;
-        code = ms__fail(err, MS_E_CONFLICT, "a compaction has replaced '%s' by a new "
+    if (!log->recovery.reported && !ms__log_in_place(log)) {
+        log->recovery.reported = true;
+        code = ms__fail(err, MS_E_CONFLICT, "a rewrite has replaced '%s' by a new "
                         "file: open it again", log->file.path);
     }
     ms__lock_release(&log->lock);
@@ -21677,7 +21724,7 @@ static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
     if (log->writer || !super) return MS_OK;
     const void *replaced = super + MS__AT_REPLACED;
     if (ms__load32((const uint32_t *)replaced) == 0) return MS_OK;
-    return ms__reader_told(log, err);
+    return ms__reader_replaced(log, err);
 }
 
 /* ---- The turn of a shared writer. */
@@ -21699,8 +21746,8 @@ static ms_result ms__turn_check(ms__log *log, ms_error *err)
     if (failed != 0) return ms__os_fail(err, failed, "stat of", log->file.path);
     if (current && log->end != mark && st.size >= mark)
         return ms__fail(err, MS_E_CONFLICT,
-                        "'%s' does not end at its watermark: open it again",
-                        log->file.path);
+                        "'%s' ends at %u here, and at %u by its watermark: open it again",
+                        log->file.path, log->end, mark);
     ms__prepared_set(log, false, st.size);
     return ms__log_reach(log, log->end, st.size, st.size, err);
 }
@@ -22554,7 +22601,7 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
  *      folder at once.
  * (LO3) no message was erased in the old file since the copy began.
  * The visible bytes of the old file keep their values, so readers may go on reading it
- * after one call has returned MS_E_CONFLICT (ms__reader_told).
+ * after one call has returned MS_E_CONFLICT (ms__reader_replaced).
  * ================================================================================== */
 
 static ms_result ms__log_append(ms_store *store, ms__append_run *run, ms_error *err)
@@ -22878,14 +22925,16 @@ static const ms_backend ms__log_backend = {
 static ms_result ms__log_desc_check(const ms_log_desc *desc, ms_error *err)
 {
     if (!desc || !desc->path || !desc->path[0])
-        return ms__fail(err, MS_E_ARGUMENT, "a log needs a path");
+        return ms__fail_at(err, MS_E_ARGUMENT, "path", "a log needs a path");
     if ((unsigned)desc->mode > MS_LOG_READ || (unsigned)desc->opening > MS_OPEN_SALVAGE ||
         (unsigned)desc->sync > MS_SYNC_EACH || (unsigned)desc->engine > MS_ENGINE_WRITE)
         return ms__fail(err, MS_E_ARGUMENT,
-                        "opening '%s': mode %u, opening %u, sync %u, "
-                        "engine %u: one of these values is unknown",
-                        desc->path, (uint64_t)desc->mode, (uint64_t)desc->opening,
-                        (uint64_t)desc->sync, (uint64_t)desc->engine);
+                        "opening '%s': mode %u (0 to %u), opening %u (0 to %u), sync %u "
+                        "(0 to %u), engine %u (0 to %u): one is out of range",
+                        desc->path, (uint64_t)desc->mode, (uint64_t)MS_LOG_READ,
+                        (uint64_t)desc->opening, (uint64_t)MS_OPEN_SALVAGE,
+                        (uint64_t)desc->sync, (uint64_t)MS_SYNC_EACH,
+                        (uint64_t)desc->engine, (uint64_t)MS_ENGINE_WRITE);
     const ms_os *os = desc->os ? desc->os : &ms__os_table;
     if (desc->shared && desc->mode != MS_LOG_READ && os->boot(os->ctx) == 0)
         return ms__fail(err, MS_E_UNSUPPORTED,
@@ -22893,12 +22942,13 @@ static ms_result ms__log_desc_check(const ms_log_desc *desc, ms_error *err)
                         "unknown, and writers need it to trust each other's watermark",
                         desc->path);
     if (desc->opening == MS_OPEN_SALVAGE && desc->mode != MS_LOG_READ)
-        return ms__fail(err, MS_E_ARGUMENT,
-                        "opening '%s' for salvage needs the mode MS_LOG_READ",
-                        desc->path);
+        return ms__fail_at(err, MS_E_ARGUMENT, "mode",
+                           "opening '%s' for salvage: mode is %u, MS_LOG_READ (%u) was "
+                           "expected", desc->path, (uint64_t)desc->mode,
+                           (uint64_t)MS_LOG_READ);
     if (desc->segment_size != 0 &&
         (desc->segment_size < MS_LOG_SEGMENT_MIN || desc->segment_size > (size_t)1 << 30))
-        return ms__fail(err, MS_E_ARGUMENT,
+        return ms__fail_at(err, MS_E_ARGUMENT, "segment_size",
                         "opening '%s': segment_size is %u, %u to 2^30 were expected",
                         desc->path, (uint64_t)desc->segment_size,
                         (uint64_t)MS_LOG_SEGMENT_MIN);
@@ -23235,7 +23285,7 @@ static ms_result ms__hold_both(ms__rewriting *w, ms_store *source, bool replace,
     w->made = code == ENOENT || (code == 0 && st.regular && st.size == 0);
     if (code != 0 && !w->made) return ms__os_fail(err, code, "opening", w->path);
     if (!w->made && !replace)
-        return ms__fail(err, MS_E_CONFLICT, "'%s' exists already", w->path);
+        return ms__fail(err, MS_E_CONFLICT, "creating '%s': the file exists", w->path);
     if (w->made && os->exact_maps) return MS_OK;
     w->own = !w->made && log && log->writer && !log->opts.shared &&
              ms__log_is(log, &st);
@@ -23716,8 +23766,8 @@ static ms_result ms__union_in(ms_error *err, ms_result code, size_t which)
 static ms_result ms__union_range(size_t which, uint64_t own, ms_error *err)
 {
     if (MS_UNION_STORE(own) == 0) return MS_OK;
-    return ms__union_in(err, ms__fail(err, MS_E_RANGE, "number %u is 2^40 or more: it "
-                                      "has no place in a union", own), which);
+    return ms__union_in(err, ms__range_fail(err, MS_E_RANGE, "seq", own, 1,
+                                            ((uint64_t)1 << 40) - 1), which);
 }
 
 /* Puts the union's number on a copy of a record. */
@@ -24067,8 +24117,8 @@ static ms_result ms__union_gather(const ms__union *u, const ms_list_query *q,
         }
     }
     if (!damaged) return MS_OK;
-    return ms__fail(err, MS_E_DAMAGED, "records of a store are damaged: the listing has "
-                    "all other names and counts");
+    return ms__fail(err, MS_E_DAMAGED, "records are damaged: the listing has all other "
+                    "names and counts");
 }
 
 /* Joins the entries of the same name; returns the number of entries left. */
@@ -24152,8 +24202,7 @@ static ms_result ms__union_check_one(const ms_union_desc *desc, size_t i, ms_err
     if (!s) return ms__fail(err, MS_E_ARGUMENT, "the store is missing");
     MS__TRY(ms__open_check(s, err));
     if (s->backend == &ms__union_backend)
-        return ms__fail(err, MS_E_UNSUPPORTED, "it is a union: pass the stores of that "
-                        "union");
+        return ms__fail(err, MS_E_UNSUPPORTED, "it is a union: pass its stores");
     for (size_t k = 0; k < i; k++)
         if (desc->stores[k] == s)
             return ms__fail(err, MS_E_ARGUMENT, "the store is already stores[%u]",
@@ -24171,8 +24220,8 @@ MS_API MS__RARE ms_result ms_union_open(ms_store **store, const ms_union_desc *d
         return ms__fail_at(err, MS_E_ARGUMENT, "stores", "n_stores is %u without stores",
                            (uint64_t)desc->n_stores);
     if (desc->n_stores > MS_UNION_MAX)
-        return ms__fail_at(err, MS_E_RANGE, "n_stores", "%u stores, a union has at most "
-                           "%u", (uint64_t)desc->n_stores, (uint64_t)MS_UNION_MAX);
+        return ms__range_fail(err, MS_E_RANGE, "n_stores", desc->n_stores, 0,
+                              MS_UNION_MAX);
     for (size_t i = 0; i < desc->n_stores; i++)
         MS__TRY(ms__union_in(err, ms__union_check_one(desc, i, err), i));
     ms__union *u = ms__union_make(&desc->alloc, &ms__union_backend, desc->stores,
@@ -24226,26 +24275,26 @@ MS_API MS__RARE void ms_memory_init(ms_memory *memory, ms_store *store, ms_str l
     memory->agent_key = agent_key;
 }
 
-static ms_result ms__memory_bad(ms_error *err, const char *field, const char *why)
+static ms_result ms__memory_bad(ms_error *err, const char *field, const char *lacks)
 {
-    return ms__fail_at(err, MS_E_ARGUMENT, field, "a memory needs a store, a location "
-                       "and an agent key: %s", why);
+    return ms__fail_at(err, MS_E_ARGUMENT, field, "a memory needs %s", lacks);
 }
 
 static ms_result ms__memory_check(const ms_memory *memory, ms_error *err)
 {
-    if (!memory || !memory->store) return ms__memory_bad(err, "", "the store is missing");
+    if (!memory || !memory->store) return ms__memory_bad(err, "store", "a store");
     MS__TRY(ms__open_check(memory->store, err));
     if (ms__is_empty(memory->location))
-        return ms__memory_bad(err, "location", "the location is empty");
+        return ms__memory_bad(err, "location", "a location");
     if (ms__is_empty(memory->agent_key))
-        return ms__memory_bad(err, "agent_key", "the agent key is empty");
+        return ms__memory_bad(err, "agent_key", "an agent key");
     if (memory->n_subordinates > 0 && !memory->subordinates)
-        return ms__memory_bad(err, "subordinates", "there are no subordinates");
+        return ms__memory_bad(err, "subordinates", "the list of its subordinates");
     if (memory->runtime_mode != MS_RUNTIME_MERGE) return MS_OK;
     if (memory->runtime == memory->store)
-        return ms__memory_bad(err, "runtime", "the runtime store is the store itself");
-    return ms__open_check(memory->runtime, err);
+        return ms__memory_bad(err, "runtime", "a runtime store that is not its store");
+    ms_result code = ms__open_check(memory->runtime, err);
+    return code == MS_OK ? MS_OK : ms__at_field(err, code, "runtime");
 }
 
 /* ---- Scopes. */
@@ -24698,8 +24747,10 @@ MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope 
     const ms_type_set types = MS_TYPES_GLOBAL | MS_BIT(MS_T_USER_MESSAGE) |
                               MS_BIT(MS_T_ASSISTANT_MESSAGE);
     if (!m || (unsigned)m->type >= MS_TYPE_COUNT || !(MS_BIT(m->type) & types))
-        return ms__fail_at(err, MS_E_TYPE, "type", "a broadcast is a global_observation, "
-                           "a synthesis, or of the conversation");
+        return ms__fail_at(err, MS_E_TYPE, "type",
+                           "type is %u, one of MS_TYPES_GLOBAL or "
+                           "MS_TYPES_CONVERSATION was expected",
+                           (uint64_t)(unsigned)(m ? m->type : MS_T_NONE));
     ms_envelope all = *m;
     bool said = all.type == MS_T_ASSISTANT_MESSAGE;
     ms_str *author = said ? &all.agent_key : &all.from_worker;
@@ -24910,7 +24961,7 @@ static ms_result ms__find_check(const ms_find_query *query, ms_error *err)
         return ms__fail_at(err, MS_E_ARGUMENT, "text",
                            "the text to search for is missing");
     if (query->fields & ~MS_FIND_ALL)
-        return ms__unknown_bits(err, "fields", query->fields);
+        return ms__unknown_bits(err, "fields", query->fields, MS_FIND_ALL);
     if (ms_utf8_check(query->text, &bad)) return MS_OK;
     return ms__fail_at(err, MS_E_UTF8, "text", "%s is not UTF-8 at byte %u", "text",
                        (uint64_t)bad);
@@ -25068,8 +25119,8 @@ static MS__ONCE ms_result ms__check_list(const ms__mem *m, const ms__postings *s
         if (loc) right = right && ms_str_equal(ms__location(msg), loc->name.text);
         if (agent) right = right && ms_str_equal(ms__agent_key(msg), agent->name.text);
         if (!right)
-            return ms__fail(err, MS_E_DAMAGED, "NM1: the record at %u is in a list where "
-                            "it does not belong", (uint64_t)unit * 8);
+            return ms__fail(err, MS_E_DAMAGED, "NM1: the record at %u is in a "
+                            "wrong list", (uint64_t)unit * 8);
         last = unit;
         before = c;
     }
@@ -25157,8 +25208,8 @@ static ms_result ms__check_mem(const ms__mem *m, ms_error *err)
     }
     if (located == all && classed == with_class && owned == with_agent)
         return ms__check_changes(m, err);
-    return ms__fail(err, MS_E_DAMAGED, "NM1: %u messages, but lists hold %u by location, "
-                    "%u by class of %u", all, located, classed, with_class);
+    return ms__fail(err, MS_E_DAMAGED, "NM1: %u messages; lists: %u by location, %u by "
+                    "class of %u", all, located, classed, with_class);
 }
 
 static ms_result ms__check_message(const ms_msg *msg, uint64_t last, ms_error *err)
@@ -27684,8 +27735,8 @@ static ms_result ms__openai_begin(ms__reader *r, size_t base, ms_envelope *m,
     ms_role role = ms_role_of_word(word);
     bool result = role == MS_ROLE_TOOL || role == MS_ROLE_FUNCTION;
     if (role == MS_ROLE_OTHER && (!r->lenient || word.len == 0))
-        return ms__fail_at(r->err, MS_E_TYPE, "role", "role '%v' is not known",
-                           MS__V(word));
+        return ms__side_unknown(r, "role", word, "user, assistant, system, developer, "
+                                "tool or function");
     *m = ms__role_text(role, ms_text(NULL));
     if (result) *m = ms_message(MS_T_OBSERVATION, ms_text(NULL));
     if (role == MS_ROLE_OTHER) m->role_name = word;
@@ -29716,7 +29767,8 @@ static ms_result ms__steps_begin(ms__reader *r, size_t base, ms_envelope *m,
         return ms__turn_begin(r, base, m);
     MS__TRY(ms__side_word(r, base, "type", &word));
     size_t i = ms__step_form(word);
-    if (i == MS__STEPS_TYPES) return ms__side_unknown(r, "type", word, "a word");
+    if (i == MS__STEPS_TYPES)
+        return ms__side_unknown(r, "type", word, "a type of a step");
     *form = &ms__steps_forms[i];
     *m = i == 3   ? ms_message(MS_T_ACTION, ms_text(NULL))
          : i == 4 ? ms_message(MS_T_OBSERVATION, ms_text(NULL))
@@ -30631,7 +30683,8 @@ MS_API void ms_writer_init(ms_writer *w, const ms_format *format,
 static ms_result ms__writer_result(ms_writer *w, ms_error *err)
 {
     if (w->json.result == MS_OK) return MS_OK;
-    return ms__fail(err, w->json.result, "writing message %u failed", w->written + 1);
+    return ms__fail(err, w->json.result, "writing failed after %u messages: %s",
+                    w->written, ms_result_text(w->json.result));
 }
 
 /* Writes n messages as one; they count as written. A failure half way spoils the text,
@@ -32317,8 +32370,8 @@ static ms_result ms__part_check(const ms_part *part, uint64_t n, char *store,
               (part->url.ptr != NULL) + (part->file_id.ptr != NULL);
     if (part->file_id.ptr) *store = ms__file_store(ms_profile_find(part->provider));
     if (set != 1)
-        return ms__fail(err, MS_E_ARGUMENT, "part %u has not one of text, bytes, url and "
-                        "file_id", n);
+        return ms__fail(err, MS_E_ARGUMENT, "part %u has %u of text, bytes, url and "
+                        "file_id, one was expected", n, (uint64_t)set);
     if (part->bytes.ptr && !part->mime.len)
         return ms__fail(err, MS_E_ARGUMENT, "part %u has bytes and no media type", n);
     if (!part->file_id.ptr || *store) return MS_OK;
@@ -33715,8 +33768,8 @@ static bool ms__group_asked(const ms__projector *p, const ms__group *g)
 {
     bool all = p->thinking == MS_THINKING_ALL;
     if (ms__has_rule(p->wire, MS__THOUGHT_BOUND) && p->thinking) {
-        bool behind = g->number > p->edited; /* of its turn, or of an older one */
-        if (behind && (g->number < p->turn || p->edited >= p->turn)) return false;
+        bool after = g->number > p->edited; /* of its turn, or of an older one */
+        if (after && (g->number < p->turn || p->edited >= p->turn)) return false;
         if (g->number < p->since) return false; /* the summary was not there then */
         all = all && g->number >= p->bound;
     }
@@ -33780,7 +33833,7 @@ static bool ms__same_turn(const ms__projector *p, const ms__group *g)
  * the last words of other agents in it. */
 static void ms__running_turn(ms__projector *p, const ms__group *start)
 {
-    const ms__group *last = p->last, *first, *behind;
+    const ms__group *last = p->last, *first, *reply;
     bool begins = false, first_only = ms__has_rule(p->wire, MS__THOUGHT_FIRST);
     p->running = SIZE_MAX;
     if (!start) return;
@@ -33789,15 +33842,15 @@ static void ms__running_turn(ms__projector *p, const ms__group *start)
     while (last != start && (last->kind != MS__ITEM_ASSISTANT || ms__is_silent(last)))
         last = last->before;
     if (!last->has_calls && (p->wire->turn_end || last != p->last)) return;
-    for (behind = last; behind != start && behind->before->kind != MS__ITEM_USER;)
-        behind = behind->before;
+    for (reply = last; reply != start && reply->before->kind != MS__ITEM_USER;)
+        reply = reply->before;
     for (first = last; first != start && ms__same_turn(p, first->before);)
         first = first->before;
     p->running = first->number;
     if (ms__has_rule(p->wire, MS__THOUGHT_BOUND) && last->begin->number < p->running)
         p->running = last->begin->number;
     for (const ms__group *g = first; g != last->next; g = g->next) {
-        begins = begins || g == first || g == behind;
+        begins = begins || g == first || g == reply;
         if (g->kind != MS__ITEM_ASSISTANT || ms__is_silent(g)) continue;
         if (g->has_calls || first_only)
             p->report.thinking_missing +=
@@ -33936,9 +33989,9 @@ static ms__group **ms__files_insert(ms__projector *p, ms__group **at,
         if (x->kind != files->kind) word = "files";
     ms_str name = ms__concat3(p, MS_STR("["), ms_str_of(word), MS_STR(" of "));
     name = ms__concat3(p, name, call->tool, MS_STR("]"));
-    ms__group *behind = *at;
+    ms__group *after = *at;
     ms__text_insert(p, at, MS__ITEM_USER, "");
-    if (*at == behind) return at;
+    if (*at == after) return at;
     (*at)->first->text.text = name;
     (*at)->first->parts = ms__files_of(p, name, files);
     return &(*at)->next;
@@ -35063,7 +35116,8 @@ static MS__NOINLINE ms_result ms__project_write(ms__projector *p,
     if (whole) ms__request_tail(p, desc);
     if (p->no_memory) return ms__no_arena(err, p->arena, p->no_memory);
     if (ms_json_finish(&p->json) == MS_OK) return MS_OK;
-    return ms__fail(err, p->json.result, "writing the messages failed");
+    return ms__fail(err, p->json.result, "writing the messages: %s",
+                    ms_result_text(p->json.result));
 }
 
 static ms_result ms__project_run(const ms_request_desc *desc, ms_arena *arena, bool whole,
@@ -35092,25 +35146,30 @@ static MS__NOINLINE ms_result ms__profile_check(const ms_profile *profile,
                            "ms_profile_find knows no such name, and ms_profile_at "
                            "lists those that it knows");
     if ((unsigned)profile->wire >= sizeof ms__wires / sizeof ms__wires[0])
-        return ms__fail_at(err, MS_E_ARGUMENT, "profile.wire", "wire %u is unknown",
-                           (uint64_t)profile->wire);
+        return ms__range_fail(err, MS_E_ARGUMENT, "profile.wire",
+                              (unsigned)profile->wire, 0,
+                              sizeof ms__wires / sizeof ms__wires[0] - 1);
     const ms__wire *wire = &ms__wires[profile->wire];
     bool inside = profile->system == MS_SYSTEM_INSIDE;
     if ((unsigned)profile->system > MS_SYSTEM_INSIDE)
-        field = "profile.system", why = "the place of system text is unknown";
-    else if (inside && (!wire->system || !wire->prompt))
+        return ms__range_fail(err, MS_E_ARGUMENT, "profile.system",
+                              (unsigned)profile->system, 0, MS_SYSTEM_INSIDE);
+    if ((unsigned)profile->ids > MS_IDS_DOTTED)
+        return ms__range_fail(err, MS_E_ARGUMENT, "profile.ids", (unsigned)profile->ids,
+                              0, MS_IDS_DOTTED);
+    if (profile->id_max != 0 && profile->id_max < MS__ID_LEAST)
+        return ms__fail_at(err, MS_E_ARGUMENT, "profile.id_max", "profile.id_max is %u, "
+                           "0 (no bound) or %u and more were expected",
+                           (uint64_t)profile->id_max, (uint64_t)MS__ID_LEAST);
+    if (inside && (!wire->system || !wire->prompt))
         field = "profile.system", why = "this wire has no system text both in a member "
                                         "of its own and in its list";
     else if (!ms__system_apart(profile) &&
              (!wire->system || ms__has_rule(wire, MS__SYSTEM_AFTER)))
         field = "profile.system", why = "this wire has system text in a member of its "
                                         "own: MS_SYSTEM_SEPARATE";
-    else if ((unsigned)profile->ids > MS_IDS_DOTTED)
-        field = "profile.ids", why = "the form of ids is unknown";
     else if (profile->images && profile->image_urls && !wire->url)
         field = "profile.image_urls", why = "this wire takes no picture by URL";
-    else if (profile->id_max != 0 && profile->id_max < MS__ID_LEAST)
-        field = "profile.id_max", why = "ids need at least 8 bytes, or 0: no bound";
     if (!field) return MS_OK;
     return ms__fail_at(err, MS_E_ARGUMENT, field, "profile %s: %s",
                        profile->name ? profile->name : "", why);
@@ -35151,13 +35210,16 @@ MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void
     return ms__project_run(desc, desc->arena, false, write, ctx, report, err);
 }
 
-/* Checks that a caller's JSON is absent or a value of that kind. */
-static MS__ONCE ms_result ms__given(ms_str json, ms_json_kind kind, const char *must,
+/* Checks that a caller's JSON is absent or a list (ARRAY) or an object. */
+static MS__ONCE ms_result ms__given(ms_str json, ms_json_kind kind, const char *name,
                                     ms_error *err)
 {
     if (!json.ptr) return MS_OK;
-    MS__TRY(ms_json_check(json, NULL, NULL, err));
-    return ms_json_kind_of(json) == kind ? MS_OK : ms__fail(err, MS_E_KIND, "%s", must);
+    ms_result code = ms_json_check(json, NULL, &json, err);
+    if (code != MS_OK) return ms__at_field(err, code, name);
+    if (ms_json_kind_of(json) == kind) return MS_OK;
+    return ms__fail_at(err, MS_E_KIND, name, "%s is '%v', %s was expected", name,
+                       MS__V(json), kind == MS_JSON_ARRAY ? "a list" : "an object");
 }
 
 /* A member that only one form of a tool has, and whose form it is. */
@@ -35181,7 +35243,8 @@ static ms_result ms__tool_check(ms_str tool, const ms__wire *wire, uint64_t n,
     const char *of = "no known provider";
     ms_str value;
     if (ms_json_kind_of(tool) != MS_JSON_OBJECT)
-        return ms__fail_at(err, MS_E_KIND, "tools", "tools[%u] must be an object", n);
+        return ms__fail_at(err, MS_E_KIND, "tools", "tools[%u] is '%v', an object was "
+                           "expected", n, MS__V(tool));
     bool typed = ms_json_member(tool, MS_STR("type"), &value);
     bool function = typed && ms_json_string_is(value, MS_STR("function"));
     bool items = ms__has_rule(wire, MS__ITEMS);
@@ -35212,7 +35275,8 @@ static ms_result ms__max_tokens_check(const ms_request_desc *desc, ms_error *err
         return ms__fail_at(err, MS_E_ARGUMENT, "max_tokens", "the request needs "
                            "max_tokens: in extra, or in the profile");
     if (given && ms_json_u64(value, &most) != MS_OK)
-        return ms__fail_at(err, MS_E_KIND, "max_tokens", "max_tokens must be a number");
+        return ms__fail_at(err, MS_E_KIND, "max_tokens", "max_tokens is '%v', a number "
+                           "of tokens was expected", MS__V(value));
     if (!desc->extra.ptr || !ms_json_member(desc->extra, MS_STR("thinking"), &value) ||
         !ms__member_u64(value, MS_STR("budget_tokens"), &budget) || budget < most)
         return MS_OK;
@@ -35233,14 +35297,14 @@ static MS__NOINLINE ms_result ms__request_check(const ms_request_desc *desc,
     if (ms__system_apart(desc->profile) && !wire->prompt)
         return ms__fail_at(err, MS_E_ARGUMENT, "profile.system", "this wire has no "
                            "member for system text: MS_SYSTEM_ANYWHERE or _FIRST");
-    MS__TRY(ms__given(desc->tools, MS_JSON_ARRAY, "tools must be a list", err));
-    MS__TRY(ms__given(desc->extra, MS_JSON_OBJECT, "extra must be an object", err));
+    MS__TRY(ms__given(desc->tools, MS_JSON_ARRAY, "tools", err));
+    MS__TRY(ms__given(desc->extra, MS_JSON_OBJECT, "extra", err));
     ms_json_iter it = ms_json_iterate(desc->extra);
     while (desc->extra.ptr && ms_json_next(&it)) {
         if (!ms__string_between(it.key, &name)) continue;
         if (ms__has_word(wire->own, name))
-            return ms__fail(err, MS_E_ARGUMENT, "the request has its own member %v, "
-                            "extra must not have it", MS__V(name));
+            return ms__fail_at(err, MS_E_ARGUMENT, "extra", "the request has its own "
+                               "member %v, extra must not have it", MS__V(name));
         if (desc->opts.previous && wire->previous &&
             (ms__has_word(wire->previous, name) || ms_str_equal(name, MS_STR("store"))))
             return ms__fail_at(err, MS_E_ARGUMENT, "opts.previous", "the request writes "
@@ -37777,7 +37841,7 @@ static MS__NOINLINE ms_result ms__compact_given(const ms_request_desc *desc,
     const ms_msg *msg;
     ms_store *store = desc->memory ? desc->memory->store : desc->store;
     ms_str location = desc->memory ? desc->memory->location : desc->location;
-    MS__TRY(ms__given(c->items, MS_JSON_ARRAY, "items must be a list", err));
+    MS__TRY(ms__given(c->items, MS_JSON_ARRAY, "items", err));
     if (ms__is_blank(c->summary) && !c->items.ptr)
         return ms__fail(err, MS_E_MISSING, "a compaction needs a summary, or items, that "
                         "take the place of what it covers");
@@ -38026,8 +38090,7 @@ MS_API MS__RARE ms_result ms_task_update(ms_store *store, ms_str task_id, ms_str
 
 static ms_result ms__session_named(ms_str id, const char *name, ms_error *err)
 {
-    if (id.len > 0) return ms__key_check(id, name, false, err);
-    return ms__fail_at(err, MS_E_ARGUMENT, name, "%s is empty", name);
+    return ms__key_check(id.ptr ? id : MS_STR(""), name, false, err);
 }
 
 /* Writes "<n>:<user>/", in the arena; `more` bytes have room after it. */
@@ -38054,12 +38117,14 @@ MS_API MS__RARE ms_result ms_session_init(ms_session *session, ms_store *store,
 {
     ms_str place;
     memset(session, 0, sizeof *session);
-    if (!store) return ms__fail(err, MS_E_ARGUMENT, "a session needs a store");
+    if (!store)
+        return ms__fail_at(err, MS_E_ARGUMENT, "store", "a session needs a store");
     MS__TRY(ms__session_named(session_id, "session_id", err));
     MS__TRY(ms__session_prefix(user_id, session_id.len, arena, &place, err));
     if (place.len + session_id.len > MS_KEY_MAX)
-        return ms__fail(err, MS_E_TOO_LARGE, "user_id and session_id have %u bytes too "
-                        "many", (uint64_t)(place.len + session_id.len - MS_KEY_MAX));
+        return ms__fail(err, MS_E_TOO_LARGE, "the location of user_id and session_id has "
+                        "%u bytes, at most %u are allowed",
+                        (uint64_t)(place.len + session_id.len), (uint64_t)MS_KEY_MAX);
     char *end = (char *)(uintptr_t)place.ptr + place.len;
     memcpy(end, session_id.ptr, session_id.len);
     session->store = store;
@@ -38072,7 +38137,8 @@ MS_API MS__RARE ms_result ms_session_init(ms_session *session, ms_store *store,
 static ms_result ms__session_check(const ms_session *session, ms_error *err)
 {
     if (session && session->store && session->location.len > 0) return MS_OK;
-    return ms__fail(err, MS_E_ARGUMENT, "the session was not initialised");
+    return ms__fail(err, MS_E_ARGUMENT, "the session is not initialised: call "
+                    "ms_session_init");
 }
 
 static bool ms__is_system_row(const ms_envelope *m)

@@ -178,7 +178,7 @@ static int follow_changes(follower *f, const ms_query *q, bool silent)
     return follow_end(f, &it, code);
 }
 
-/* Opens the new file after a compaction has replaced the log. */
+/* Opens the new file after a rewrite has replaced the log. */
 static int follow_file(follower *f)
 {
     struct stat now;

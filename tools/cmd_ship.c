@@ -98,7 +98,7 @@ static bool is_of_server(ms_result result)
     return false;
 }
 
-/* Returns whether a compaction has replaced the file. The new one has what was not
+/* Returns whether a rewrite has replaced the file. The new one has what was not
  * shipped: the next pass opens it. */
 static bool is_replaced(const shipment *s)
 {

@@ -359,7 +359,7 @@ static MS__NOINLINE ms_result ms__compact_given(const ms_request_desc *desc,
     const ms_msg *msg;
     ms_store *store = desc->memory ? desc->memory->store : desc->store;
     ms_str location = desc->memory ? desc->memory->location : desc->location;
-    MS__TRY(ms__given(c->items, MS_JSON_ARRAY, "items must be a list", err));
+    MS__TRY(ms__given(c->items, MS_JSON_ARRAY, "items", err));
     if (ms__is_blank(c->summary) && !c->items.ptr)
         return ms__fail(err, MS_E_MISSING, "a compaction needs a summary, or items, that "
                         "take the place of what it covers");

@@ -181,8 +181,8 @@ static bool ms__group_asked(const ms__projector *p, const ms__group *g)
 {
     bool all = p->thinking == MS_THINKING_ALL;
     if (ms__has_rule(p->wire, MS__THOUGHT_BOUND) && p->thinking) {
-        bool behind = g->number > p->edited; /* of its turn, or of an older one */
-        if (behind && (g->number < p->turn || p->edited >= p->turn)) return false;
+        bool after = g->number > p->edited; /* of its turn, or of an older one */
+        if (after && (g->number < p->turn || p->edited >= p->turn)) return false;
         if (g->number < p->since) return false; /* the summary was not there then */
         all = all && g->number >= p->bound;
     }
@@ -246,7 +246,7 @@ static bool ms__same_turn(const ms__projector *p, const ms__group *g)
  * the last words of other agents in it. */
 static void ms__running_turn(ms__projector *p, const ms__group *start)
 {
-    const ms__group *last = p->last, *first, *behind;
+    const ms__group *last = p->last, *first, *reply;
     bool begins = false, first_only = ms__has_rule(p->wire, MS__THOUGHT_FIRST);
     p->running = SIZE_MAX;
     if (!start) return;
@@ -255,15 +255,15 @@ static void ms__running_turn(ms__projector *p, const ms__group *start)
     while (last != start && (last->kind != MS__ITEM_ASSISTANT || ms__is_silent(last)))
         last = last->before;
     if (!last->has_calls && (p->wire->turn_end || last != p->last)) return;
-    for (behind = last; behind != start && behind->before->kind != MS__ITEM_USER;)
-        behind = behind->before;
+    for (reply = last; reply != start && reply->before->kind != MS__ITEM_USER;)
+        reply = reply->before;
     for (first = last; first != start && ms__same_turn(p, first->before);)
         first = first->before;
     p->running = first->number;
     if (ms__has_rule(p->wire, MS__THOUGHT_BOUND) && last->begin->number < p->running)
         p->running = last->begin->number;
     for (const ms__group *g = first; g != last->next; g = g->next) {
-        begins = begins || g == first || g == behind;
+        begins = begins || g == first || g == reply;
         if (g->kind != MS__ITEM_ASSISTANT || ms__is_silent(g)) continue;
         if (g->has_calls || first_only)
             p->report.thinking_missing +=
@@ -402,9 +402,9 @@ static ms__group **ms__files_insert(ms__projector *p, ms__group **at,
         if (x->kind != files->kind) word = "files";
     ms_str name = ms__concat3(p, MS_STR("["), ms_str_of(word), MS_STR(" of "));
     name = ms__concat3(p, name, call->tool, MS_STR("]"));
-    ms__group *behind = *at;
+    ms__group *after = *at;
     ms__text_insert(p, at, MS__ITEM_USER, "");
-    if (*at == behind) return at;
+    if (*at == after) return at;
     (*at)->first->text.text = name;
     (*at)->first->parts = ms__files_of(p, name, files);
     return &(*at)->next;

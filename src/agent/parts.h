@@ -633,8 +633,8 @@ static ms_result ms__part_check(const ms_part *part, uint64_t n, char *store,
               (part->url.ptr != NULL) + (part->file_id.ptr != NULL);
     if (part->file_id.ptr) *store = ms__file_store(ms_profile_find(part->provider));
     if (set != 1)
-        return ms__fail(err, MS_E_ARGUMENT, "part %u has not one of text, bytes, url and "
-                        "file_id", n);
+        return ms__fail(err, MS_E_ARGUMENT, "part %u has %u of text, bytes, url and "
+                        "file_id, one was expected", n, (uint64_t)set);
     if (part->bytes.ptr && !part->mime.len)
         return ms__fail(err, MS_E_ARGUMENT, "part %u has bytes and no media type", n);
     if (!part->file_id.ptr || *store) return MS_OK;

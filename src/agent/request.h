@@ -340,7 +340,8 @@ static MS__NOINLINE ms_result ms__project_write(ms__projector *p,
     if (whole) ms__request_tail(p, desc);
     if (p->no_memory) return ms__no_arena(err, p->arena, p->no_memory);
     if (ms_json_finish(&p->json) == MS_OK) return MS_OK;
-    return ms__fail(err, p->json.result, "writing the messages failed");
+    return ms__fail(err, p->json.result, "writing the messages: %s",
+                    ms_result_text(p->json.result));
 }
 
 static ms_result ms__project_run(const ms_request_desc *desc, ms_arena *arena, bool whole,
@@ -369,25 +370,30 @@ static MS__NOINLINE ms_result ms__profile_check(const ms_profile *profile,
                            "ms_profile_find knows no such name, and ms_profile_at "
                            "lists those that it knows");
     if ((unsigned)profile->wire >= sizeof ms__wires / sizeof ms__wires[0])
-        return ms__fail_at(err, MS_E_ARGUMENT, "profile.wire", "wire %u is unknown",
-                           (uint64_t)profile->wire);
+        return ms__range_fail(err, MS_E_ARGUMENT, "profile.wire",
+                              (unsigned)profile->wire, 0,
+                              sizeof ms__wires / sizeof ms__wires[0] - 1);
     const ms__wire *wire = &ms__wires[profile->wire];
     bool inside = profile->system == MS_SYSTEM_INSIDE;
     if ((unsigned)profile->system > MS_SYSTEM_INSIDE)
-        field = "profile.system", why = "the place of system text is unknown";
-    else if (inside && (!wire->system || !wire->prompt))
+        return ms__range_fail(err, MS_E_ARGUMENT, "profile.system",
+                              (unsigned)profile->system, 0, MS_SYSTEM_INSIDE);
+    if ((unsigned)profile->ids > MS_IDS_DOTTED)
+        return ms__range_fail(err, MS_E_ARGUMENT, "profile.ids", (unsigned)profile->ids,
+                              0, MS_IDS_DOTTED);
+    if (profile->id_max != 0 && profile->id_max < MS__ID_LEAST)
+        return ms__fail_at(err, MS_E_ARGUMENT, "profile.id_max", "profile.id_max is %u, "
+                           "0 (no bound) or %u and more were expected",
+                           (uint64_t)profile->id_max, (uint64_t)MS__ID_LEAST);
+    if (inside && (!wire->system || !wire->prompt))
         field = "profile.system", why = "this wire has no system text both in a member "
                                         "of its own and in its list";
     else if (!ms__system_apart(profile) &&
              (!wire->system || ms__has_rule(wire, MS__SYSTEM_AFTER)))
         field = "profile.system", why = "this wire has system text in a member of its "
                                         "own: MS_SYSTEM_SEPARATE";
-    else if ((unsigned)profile->ids > MS_IDS_DOTTED)
-        field = "profile.ids", why = "the form of ids is unknown";
     else if (profile->images && profile->image_urls && !wire->url)
         field = "profile.image_urls", why = "this wire takes no picture by URL";
-    else if (profile->id_max != 0 && profile->id_max < MS__ID_LEAST)
-        field = "profile.id_max", why = "ids need at least 8 bytes, or 0: no bound";
     if (!field) return MS_OK;
     return ms__fail_at(err, MS_E_ARGUMENT, field, "profile %s: %s",
                        profile->name ? profile->name : "", why);
@@ -428,13 +434,16 @@ MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void
     return ms__project_run(desc, desc->arena, false, write, ctx, report, err);
 }
 
-/* Checks that a caller's JSON is absent or a value of that kind. */
-static MS__ONCE ms_result ms__given(ms_str json, ms_json_kind kind, const char *must,
+/* Checks that a caller's JSON is absent or a list (ARRAY) or an object. */
+static MS__ONCE ms_result ms__given(ms_str json, ms_json_kind kind, const char *name,
                                     ms_error *err)
 {
     if (!json.ptr) return MS_OK;
-    MS__TRY(ms_json_check(json, NULL, NULL, err));
-    return ms_json_kind_of(json) == kind ? MS_OK : ms__fail(err, MS_E_KIND, "%s", must);
+    ms_result code = ms_json_check(json, NULL, &json, err);
+    if (code != MS_OK) return ms__at_field(err, code, name);
+    if (ms_json_kind_of(json) == kind) return MS_OK;
+    return ms__fail_at(err, MS_E_KIND, name, "%s is '%v', %s was expected", name,
+                       MS__V(json), kind == MS_JSON_ARRAY ? "a list" : "an object");
 }
 
 /* A member that only one form of a tool has, and whose form it is. */
@@ -458,7 +467,8 @@ static ms_result ms__tool_check(ms_str tool, const ms__wire *wire, uint64_t n,
     const char *of = "no known provider";
     ms_str value;
     if (ms_json_kind_of(tool) != MS_JSON_OBJECT)
-        return ms__fail_at(err, MS_E_KIND, "tools", "tools[%u] must be an object", n);
+        return ms__fail_at(err, MS_E_KIND, "tools", "tools[%u] is '%v', an object was "
+                           "expected", n, MS__V(tool));
     bool typed = ms_json_member(tool, MS_STR("type"), &value);
     bool function = typed && ms_json_string_is(value, MS_STR("function"));
     bool items = ms__has_rule(wire, MS__ITEMS);
@@ -489,7 +499,8 @@ static ms_result ms__max_tokens_check(const ms_request_desc *desc, ms_error *err
         return ms__fail_at(err, MS_E_ARGUMENT, "max_tokens", "the request needs "
                            "max_tokens: in extra, or in the profile");
     if (given && ms_json_u64(value, &most) != MS_OK)
-        return ms__fail_at(err, MS_E_KIND, "max_tokens", "max_tokens must be a number");
+        return ms__fail_at(err, MS_E_KIND, "max_tokens", "max_tokens is '%v', a number "
+                           "of tokens was expected", MS__V(value));
     if (!desc->extra.ptr || !ms_json_member(desc->extra, MS_STR("thinking"), &value) ||
         !ms__member_u64(value, MS_STR("budget_tokens"), &budget) || budget < most)
         return MS_OK;
@@ -510,14 +521,14 @@ static MS__NOINLINE ms_result ms__request_check(const ms_request_desc *desc,
     if (ms__system_apart(desc->profile) && !wire->prompt)
         return ms__fail_at(err, MS_E_ARGUMENT, "profile.system", "this wire has no "
                            "member for system text: MS_SYSTEM_ANYWHERE or _FIRST");
-    MS__TRY(ms__given(desc->tools, MS_JSON_ARRAY, "tools must be a list", err));
-    MS__TRY(ms__given(desc->extra, MS_JSON_OBJECT, "extra must be an object", err));
+    MS__TRY(ms__given(desc->tools, MS_JSON_ARRAY, "tools", err));
+    MS__TRY(ms__given(desc->extra, MS_JSON_OBJECT, "extra", err));
     ms_json_iter it = ms_json_iterate(desc->extra);
     while (desc->extra.ptr && ms_json_next(&it)) {
         if (!ms__string_between(it.key, &name)) continue;
         if (ms__has_word(wire->own, name))
-            return ms__fail(err, MS_E_ARGUMENT, "the request has its own member %v, "
-                            "extra must not have it", MS__V(name));
+            return ms__fail_at(err, MS_E_ARGUMENT, "extra", "the request has its own "
+                               "member %v, extra must not have it", MS__V(name));
         if (desc->opts.previous && wire->previous &&
             (ms__has_word(wire->previous, name) || ms_str_equal(name, MS_STR("store"))))
             return ms__fail_at(err, MS_E_ARGUMENT, "opts.previous", "the request writes "

@@ -22,8 +22,7 @@
 
 static ms_result ms__session_named(ms_str id, const char *name, ms_error *err)
 {
-    if (id.len > 0) return ms__key_check(id, name, false, err);
-    return ms__fail_at(err, MS_E_ARGUMENT, name, "%s is empty", name);
+    return ms__key_check(id.ptr ? id : MS_STR(""), name, false, err);
 }
 
 /* Writes "<n>:<user>/", in the arena; `more` bytes have room after it. */
@@ -50,12 +49,14 @@ MS_API MS__RARE ms_result ms_session_init(ms_session *session, ms_store *store,
 {
     ms_str place;
     memset(session, 0, sizeof *session);
-    if (!store) return ms__fail(err, MS_E_ARGUMENT, "a session needs a store");
+    if (!store)
+        return ms__fail_at(err, MS_E_ARGUMENT, "store", "a session needs a store");
     MS__TRY(ms__session_named(session_id, "session_id", err));
     MS__TRY(ms__session_prefix(user_id, session_id.len, arena, &place, err));
     if (place.len + session_id.len > MS_KEY_MAX)
-        return ms__fail(err, MS_E_TOO_LARGE, "user_id and session_id have %u bytes too "
-                        "many", (uint64_t)(place.len + session_id.len - MS_KEY_MAX));
+        return ms__fail(err, MS_E_TOO_LARGE, "the location of user_id and session_id has "
+                        "%u bytes, at most %u are allowed",
+                        (uint64_t)(place.len + session_id.len), (uint64_t)MS_KEY_MAX);
     char *end = (char *)(uintptr_t)place.ptr + place.len;
     memcpy(end, session_id.ptr, session_id.len);
     session->store = store;
@@ -68,7 +69,8 @@ MS_API MS__RARE ms_result ms_session_init(ms_session *session, ms_store *store,
 static ms_result ms__session_check(const ms_session *session, ms_error *err)
 {
     if (session && session->store && session->location.len > 0) return MS_OK;
-    return ms__fail(err, MS_E_ARGUMENT, "the session was not initialised");
+    return ms__fail(err, MS_E_ARGUMENT, "the session is not initialised: call "
+                    "ms_session_init");
 }
 
 static bool ms__is_system_row(const ms_envelope *m)

@@ -60,8 +60,8 @@ MS_API ms_result ms_compact_plan(const ms_request_desc *desc, uint64_t keep,
 
 /* Writes the request for the summary: what the plan covers, an earlier compaction
  * included, and the prompt as the user's text. prompt absent: the provider's own form, of
- * Anthropic a member of the request, of Responses the last item; MS_E_ARGUMENT where
- * there is none. opts.newest and opts.budget are not used. MS_E_CONFLICT: plan->upto is
+ * Anthropic a member of the request, of Responses the last item; MS_E_ARGUMENT if it
+ * has none. opts.newest and opts.budget are not used. MS_E_CONFLICT: plan->upto is
  * 0, or the history has changed so that the plan holds no longer. Errors as of
  * ms_request. */
 MS_API ms_result ms_compact_request(const ms_request_desc *desc,

@@ -47,7 +47,7 @@ MS_API const char *ms_result_text(ms_result code);
 typedef struct ms_error {
     ms_result code;
     int sys_errno;        /* errno where a system call failed, else 0 */
-    uint64_t offset;      /* byte offset in the input or image, or MS_NO_OFFSET */
+    uint64_t offset;      /* of a byte in the input, image or file, or MS_NO_OFFSET */
     uint32_t line;        /* of JSON text, from 1; 0: unknown */
     uint32_t column;      /* in bytes, from 1; 0: unknown */
     char path[96];        /* field path, NUL-terminated; empty: none */

@@ -211,7 +211,8 @@ MS_API void ms_writer_init(ms_writer *w, const ms_format *format,
 static ms_result ms__writer_result(ms_writer *w, ms_error *err)
 {
     if (w->json.result == MS_OK) return MS_OK;
-    return ms__fail(err, w->json.result, "writing message %u failed", w->written + 1);
+    return ms__fail(err, w->json.result, "writing failed after %u messages: %s",
+                    w->written, ms_result_text(w->json.result));
 }
 
 /* Writes n messages as one; they count as written. A failure half way spoils the text,

@@ -261,7 +261,8 @@ static ms_result ms__steps_begin(ms__reader *r, size_t base, ms_envelope *m,
         return ms__turn_begin(r, base, m);
     MS__TRY(ms__side_word(r, base, "type", &word));
     size_t i = ms__step_form(word);
-    if (i == MS__STEPS_TYPES) return ms__side_unknown(r, "type", word, "a word");
+    if (i == MS__STEPS_TYPES)
+        return ms__side_unknown(r, "type", word, "a type of a step");
     *form = &ms__steps_forms[i];
     *m = i == 3   ? ms_message(MS_T_ACTION, ms_text(NULL))
          : i == 4 ? ms_message(MS_T_OBSERVATION, ms_text(NULL))

@@ -175,8 +175,8 @@ static ms_result ms__openai_begin(ms__reader *r, size_t base, ms_envelope *m,
     ms_role role = ms_role_of_word(word);
     bool result = role == MS_ROLE_TOOL || role == MS_ROLE_FUNCTION;
     if (role == MS_ROLE_OTHER && (!r->lenient || word.len == 0))
-        return ms__fail_at(r->err, MS_E_TYPE, "role", "role '%v' is not known",
-                           MS__V(word));
+        return ms__side_unknown(r, "role", word, "user, assistant, system, developer, "
+                                "tool or function");
     *m = ms__role_text(role, ms_text(NULL));
     if (result) *m = ms_message(MS_T_OBSERVATION, ms_text(NULL));
     if (role == MS_ROLE_OTHER) m->role_name = word;

@@ -164,22 +164,35 @@ MS_API ms_result ms_error_set(ms_error *err, ms_result code, const char *message
     return ms__fail(err, code, "%s", message);
 }
 
+/* size 0: it is not known. */
 static MS__RARE ms_result ms__no_memory(ms_error *err, uint64_t size)
 {
-    return ms__fail(err, MS_E_NO_MEMORY, "no memory for %u bytes", size);
+    return ms__fail(err, MS_E_NO_MEMORY, size ? "no memory for %u bytes"
+                                              : ms_result_text(MS_E_NO_MEMORY), size);
 }
 
 /* Reports that an arena is NULL, that its buffer is full, or that memory has run out. */
 static MS__RARE ms_result ms__no_arena(ms_error *err, const ms_arena *a, uint64_t size)
 {
     if (a && !a->buffer) return ms__no_memory(err, size);
-    return ms__fail(err, MS_E_ARENA, a ? "the arena has no room for %u bytes"
-                                       : "an arena is needed", size);
+    return ms__fail(err, MS_E_ARENA, !a ? "an arena is needed"
+                                     : size ? "the arena has no room for %u bytes"
+                                            : "the arena is full", size);
 }
 
-static MS__RARE ms_result ms__unknown_bits(ms_error *err, const char *name, uint64_t bits)
+static MS__RARE ms_result ms__unknown_bits(ms_error *err, const char *name, uint64_t bits,
+                                           uint64_t known)
 {
-    return ms__fail_at(err, MS_E_ARGUMENT, name, "%s %u has unknown bits", name, bits);
+    return ms__fail_at(err, MS_E_ARGUMENT, name, "%s is %u, bits of %u were expected",
+                       name, bits, known);
+}
+
+/* Reports a number that is less than `least` or more than `most`. */
+static MS__RARE ms_result ms__range_fail(ms_error *err, ms_result code, const char *name,
+                                         uint64_t number, uint64_t least, uint64_t most)
+{
+    return ms__fail_at(err, code, name, "%s is %u, %u to %u were expected", name, number,
+                       least, most);
 }
 
 #define MS__TRY(call)                                 \

@@ -284,8 +284,8 @@ MS_API ms_result ms_json_check(ms_str text, const ms_json_opts *opts, ms_str *va
     if (value) *value = ms__absent();
     if (!text.ptr) text = ms_str_n("", 0);
     if (depth > MS_JSON_MAX_DEPTH)
-        return ms__fail(err, MS_E_ARGUMENT, "max_depth is %u, the limit is %u",
-                        (uint64_t)depth, (uint64_t)MS_JSON_MAX_DEPTH);
+        return ms__range_fail(err, MS_E_ARGUMENT, "max_depth", depth, 0,
+                              MS_JSON_MAX_DEPTH);
     memset(&s, 0, sizeof s);
     s.end = text.ptr + text.len;
     s.repair = opts && opts->repair;

@@ -290,36 +290,45 @@ static ms_value ms__args_of(ms_str text)
     return object ? ms_json(value) : ms_text_n(text);
 }
 
-static ms_result ms__field_check(const ms_envelope *m, unsigned field, ms_error *err)
+/* Checks the value of a field that an error calls `name`. */
+static ms_result ms__value_check(ms_str text, bool json, bool object, const char *name,
+                                 ms_error *err)
 {
-    const char *name = ms__fields[field].name;
-    ms_str text = ms__field_text(m, field), value;
+    ms_str value;
     if (text.len > MS__VALUE_MAX)
         return ms__fail_at(err, MS_E_TOO_LARGE, name,
                            "%s has %u bytes, at most %u are allowed", name,
                            (uint64_t)text.len, (uint64_t)MS__VALUE_MAX);
-    if (!ms__field_is_json(m, field)) return MS_OK;
+    if (!json) return MS_OK;
     ms_result code = ms__field_json(text, &value, err);
-    if (code == MS_OK && ms__fields[field].kind == MS__FIELD_OBJECT &&
-        ms_json_kind_of(value) != MS_JSON_OBJECT)
+    if (code == MS_OK && object && ms_json_kind_of(value) != MS_JSON_OBJECT)
         code = ms__fail(err, MS_E_KIND, "%s is '%v', a JSON object was expected", name,
                         MS__V(value));
     return code == MS_OK ? MS_OK : ms__at_field(err, code, name);
 }
 
+static ms_result ms__field_check(const ms_envelope *m, unsigned field, ms_error *err)
+{
+    return ms__value_check(ms__field_text(m, field), ms__field_is_json(m, field),
+                           ms__fields[field].kind == MS__FIELD_OBJECT,
+                           ms__fields[field].name, err);
+}
+
 static ms_result ms__envelope_head_check(const ms_envelope *m, ms_error *err)
 {
     if (m->type == MS_T_NONE || (unsigned)m->type >= MS_TYPE_COUNT)
-        return ms__fail_at(err, MS_E_TYPE, "type", "%u is not a message type",
-                           (uint64_t)(unsigned)m->type);
+        return ms__range_fail(err, MS_E_TYPE, "type", (unsigned)m->type, 1,
+                              MS_TYPE_COUNT - 1);
     if ((unsigned)m->role >= MS_ROLE_LIMIT ||
         ((unsigned)m->role > MS_ROLE_FUNCTION && m->role != MS_ROLE_OTHER))
-        return ms__fail_at(err, MS_E_ARGUMENT, "role", "%u is not a role",
-                           (uint64_t)(unsigned)m->role);
+        return ms__fail_at(err, MS_E_ARGUMENT, "role",
+                           "role is %u, 0 to %u or %u were expected",
+                           (uint64_t)(unsigned)m->role, (uint64_t)MS_ROLE_FUNCTION,
+                           (uint64_t)MS_ROLE_OTHER);
     if (m->role == MS_ROLE_OTHER && ms__is_empty(m->role_name))
         return ms__fail_at(err, MS_E_MISSING, "role_name", "role OTHER needs role_name");
     if (m->has_time && m->time_ns == MS_TIME_NONE)
-        return ms__fail_at(err, MS_E_RANGE, "time_ns", "the time is MS_TIME_NONE");
+        return ms__fail_at(err, MS_E_RANGE, "time_ns", "has_time is set without a time");
     return MS_OK;
 }
 

@@ -36,8 +36,8 @@ static ms_result ms__query_check(const ms_query *q, ms_error *err)
     const char *field = NULL, *why = NULL;
     bool team = (q->views & MS_VIEW_TEAM) != 0;
     if (q->views >= 2 * MS_VIEW_TIMELINE)
-        return ms__unknown_bits(err, "views", q->views);
-    if (q->raw > MS_RAW_ALL) return ms__unknown_bits(err, "raw", q->raw);
+        return ms__unknown_bits(err, "views", q->views, 2 * MS_VIEW_TIMELINE - 1);
+    if (q->raw > MS_RAW_ALL) return ms__unknown_bits(err, "raw", q->raw, MS_RAW_ALL);
     if (team && q->n_agent_keys > MS_CURSOR_AGENTS && !q->arena)
         return ms__query_arena(err);
     if ((q->types | q->agent_types) & (MS_BIT(1) - 1))

@@ -213,7 +213,7 @@ static MS__ONCE ms_result ms__envelope_check(const ms_envelope *m, ms_error *err
 static ms_result ms__flags_check(const ms_envelope *m, ms_error *err)
 {
     if (m->flags >> 16 == 0) return MS_OK;
-    return ms__unknown_bits(err, "flags", m->flags);
+    return ms__unknown_bits(err, "flags", m->flags, 0xFFFF);
 }
 
 /* Returns the size of a record with its padding. */

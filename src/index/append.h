@@ -33,18 +33,18 @@ static ms_result ms__record_room(ms__core *core, ms__append_run *run, const ms__
     return MS_OK;
 }
 
-/* Refuses an append whose search for a message has failed. MS_E_DAMAGED: that may be a
- * damaged one; else memory ran out. */
-static MS__NOINLINE MS__RARE ms_result ms__sought_fail(ms_error *err, ms_result code,
-                                                       const char *field, ms_str name)
+/* Refuses an append whose search for a key has failed. MS_E_DAMAGED: a damaged message
+ * may have it; else memory ran out. */
+static MS__NOINLINE MS__RARE ms_result ms__key_fail(ms_error *err, ms_result code,
+                                                    ms_str key)
 {
     if (code != MS_E_DAMAGED) return ms__no_memory(err, 0);
-    return ms__fail_at(err, MS_E_DAMAGED, field,
-                       "%s '%v' may be damaged: go on without it, or after msgstore "
-                       "repair", field, MS__V(name));
+    return ms__fail_at(err, MS_E_DAMAGED, "key",
+                       "a damaged message may have the key '%v': go on without it, or "
+                       "after msgstore repair", MS__V(key));
 }
 
-/* Finds the message of a location with a key; *known NULL: there is none. An error if a
+/* Finds the message of a location with a key; *known: NULL if absent. An error if a
  * damaged message may have the key: a repetition may be an action done twice. */
 static ms_result ms__key_known(ms__core *core, const ms__append_run *run,
                                const ms__loc *loc, ms_str key, uint64_t hash,
@@ -55,7 +55,7 @@ static ms_result ms__key_known(ms__core *core, const ms__append_run *run,
     if (!*known && result == MS_OK &&
         ms__tail_lacks(core->tail, loc->name.text, 0))
         result = MS_E_DAMAGED;
-    return result == MS_OK ? MS_OK : ms__sought_fail(err, result, "key", key);
+    return result == MS_OK ? MS_OK : ms__key_fail(err, result, key);
 }
 
 /* Step 1 for message i. */
@@ -277,9 +277,8 @@ static ms_result ms__expect_check(ms__core *core, const ms_append_opts *opts,
     ms_result result = MS_OK;
     if (!opts->expect) return MS_OK;
     uint64_t last = ms__last_of(core, opts, &result);
-    if (result != MS_OK)
-        return ms__sought_fail(err, result, "expect_seq", opts->location);
-    return ms__expect_last(opts, last, err);
+    if (result != MS_OK && result != MS_E_DAMAGED) return ms__no_memory(err, 0);
+    return ms__expect_last(opts, last, result != MS_OK, err);
 }
 
 /* Step 1 for all messages. *done: how many plans there are, with that of a message that
@@ -291,8 +290,11 @@ static ms_result ms__run_prepare(ms__core *core, ms__append_run *run, ms__plan *
         size_t i = (*done)++;
         const ms_record *change = ms__run_change(run, i);
         ms__plan_begin(&plans[i]);
-        MS__TRY(change ? ms__prepare_change(core, run, change, &plans[i], c, err)
-                       : ms__prepare(core, run, i, &plans[i], err));
+        ms_result code = change ? ms__prepare_change(core, run, change, &plans[i], c, err)
+                                : ms__prepare(core, run, i, &plans[i], err);
+        if (code == MS_OK) continue;
+        if (code == MS_E_CONFLICT || run->n == 1) return code;
+        return ms__fail_in(err, code, "messages[%u]", (uint64_t)i);
     }
     return MS_OK;
 }
@@ -337,6 +339,5 @@ static ms_result ms__core_append(ms__core *core, ms__append_run *run, ms__plan *
     if (c.edits && core->edits != names) ms__arena_rewind(&core->edits->nodes, &c.mark);
     ms__plans_undo(names, plans, done, &mark);
     run->offset = run->start;
-    if (code == MS_OK || code == MS_E_CONFLICT || run->n == 1) return code;
-    return ms__fail_in(err, code, "messages[%u]", (uint64_t)(done - 1));
+    return code;
 }

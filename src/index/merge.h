@@ -133,7 +133,7 @@ static bool ms__list_iter_tail(ms__reading *s, ms__list_iter *li)
 
 /* Moves an iterator over the notes of one message to the next one that the query reads.
  * Each note is a run: what the list has between two places, which is one entry. False:
- * there is none, and the iterator stays. */
+ * no further note, and the iterator stays. */
 static MS__NOINLINE bool ms__next_note(ms__core *core, ms__reading *s, ms__list_iter *li)
 {
     bool some = false, backward = s->backward;

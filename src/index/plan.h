@@ -287,7 +287,8 @@ static ms_result ms__change_check(const ms_record *change, ms_str location,
         return ms__fail_at(err, MS_E_TYPE, "type", "message %u is of type %s, not %s",
                            e->seq, ms_type_word((ms_type)own[5]), ms_type_word(e->type));
     if ((flags & MS_FLAG_REDACTED) && !(e->flags & MS_FLAG_REDACTED))
-        return ms__fail(err, MS_E_CONFLICT, "message %u is redacted", e->seq);
+        return ms__fail(err, MS_E_CONFLICT,
+                        "message %u is redacted: it cannot be amended", e->seq);
     return MS_OK;
 }
 
@@ -473,8 +474,7 @@ static ms_result ms__run_encode(ms__append_run *run, size_t i, const ms__layout 
     uint32_t flags = e->flags & (given ? MS__COPY_FLAGS : MS__CALLER_FLAGS);
     if (run->opts->keep_seq) {
         if (e->seq < seq || e->seq == UINT64_MAX)
-            return ms__fail_at(err, MS_E_ARGUMENT, "seq",
-                               "sequence %u does not follow %u", e->seq, seq - 1);
+            return ms__range_fail(err, MS_E_ARGUMENT, "seq", e->seq, seq, UINT64_MAX - 1);
         seq = e->seq;
     } else if (seq == UINT64_MAX) {
         return ms__fail(err, MS_E_FULL, "all sequence numbers are used");

@@ -159,7 +159,8 @@ static ms_result ms__log_allocate(ms__log *log, uint64_t upto, ms_error *err)
     uint64_t clear = (log->end + 4095) & ~(uint64_t)4095; /* before it are records */
     if (code == 0 && log->append.engine == MS_ENGINE_MAP)
         code = ms__log_zero(log, from > clear ? from : clear, goal);
-    if (code != 0) return ms__os_fail(err, code, "allocating room in", log->file.path);
+    if (code != 0)
+        return ms__os_fail_at(err, code, "allocating room in", log->file.path, from);
     log->append.allocated = goal;
     return MS_OK;
 }
@@ -187,7 +188,8 @@ static ms_result ms__window_reach(ms__log *log, uint64_t from, uint64_t upto,
                    ? ENOMEM
                    : log->os->map(log->os->ctx, log->file.handle, start, (size_t)size,
                                   MS_OS_READ | MS_OS_WRITE, &window);
-    if (code != 0) return ms__os_fail(err, code, "mapping for writing", log->file.path);
+    if (code != 0)
+        return ms__os_fail_at(err, code, "mapping for writing", log->file.path, start);
     log->append.window = (unsigned char *)window;
     log->append.window_start = start;
     log->append.window_size = (size_t)size;
@@ -223,7 +225,7 @@ static ms_result ms__log_put(ms__log *log, uint64_t offset, const unsigned char 
     int code = ms__os_write_all(log->os, log->file.handle, offset, bytes, size);
     if (code == 0) return MS_OK;
     ms__log_dead(log, offset + size); /* a part may be written */
-    return ms__os_fail(err, code, "writing to", log->file.path);
+    return ms__os_fail_at(err, code, "writing to", log->file.path, offset);
 }
 
 /* Does step 5: makes the bytes before `end` visible to all readers. The word may be
@@ -351,7 +353,7 @@ static MS__RARE ms_result ms__room_fill(ms__log *log, ms_error *err)
                                   log->append.stop - from);
     if (failed == EFBIG) log->append.allocated = log->end; /* each append tries again */
     if (failed != ENOSPC && failed != MS__EDQUOT) return MS_OK;
-    return ms__os_fail(err, failed, "allocating room in", log->file.path);
+    return ms__os_fail_at(err, failed, "allocating room in", log->file.path, from);
 }
 
 /* Prepares the first write of a handle, or of a turn that is not prepared. The numbers
@@ -431,7 +433,8 @@ static ms_result ms__overwrite(ms__log *log, uint64_t offset, const unsigned cha
     log->append.wrote = true;
     log->append.erasures++;
     ms__durable_below(log, offset);
-    return failed == 0 ? MS_OK : ms__os_fail(err, failed, "writing to", log->file.path);
+    if (failed == 0) return MS_OK;
+    return ms__os_fail_at(err, failed, "writing to", log->file.path, offset);
 }
 
 /* Notes that the file had visible bytes up to `end`, and is shorter now; 0: it is not. */

@@ -210,7 +210,7 @@ typedef struct ms__log_durable {
 /* [log-recover] The turn of a shared writer, and what a reader has to report. */
 typedef struct ms__log_recovery {
     bool holds_lock;     /* shared: this handle has the lock of the file */
-    bool told;           /* a reader's call has reported that the file was replaced */
+    bool reported;       /* a reader's call has reported that the file was replaced */
     uint64_t doubt;      /* not 0: a reader has taken in records from here on, after an
                             untrusted watermark, */
     uint64_t doubt_end;  /* to here */
@@ -521,7 +521,8 @@ static ms_result ms__log_reach(ms__log *log, uint64_t from, uint64_t upto, uint6
     if (upto <= ms__log_mapped(log)) return MS_OK;
     uint64_t start = log->map.n_mappings ? from & ~(MS__GRAIN - 1) : 0;
     uint64_t least = upto - start, most = least;
-    if (least > SIZE_MAX / 8) return ms__os_fail(err, EFBIG, "mapping", log->file.path);
+    if (least > SIZE_MAX / 8)
+        return ms__os_fail_at(err, EFBIG, "mapping", log->file.path, start);
     if (log->os->exact_maps) {
         most = size > upto ? size - start : least;
     } else { /* as much as there was before, so that few mappings reach far */
@@ -539,7 +540,7 @@ static ms_result ms__log_reach(ms__log *log, uint64_t from, uint64_t upto, uint6
                                 MS_OS_READ | MS_OS_RANDOM, &base);
             if (code == 0 || code != ENOMEM || most == least) break;
         }
-    if (code != 0) return ms__os_fail(err, code, "mapping", log->file.path);
+    if (code != 0) return ms__os_fail_at(err, code, "mapping", log->file.path, start);
     ms__mapping *p = &log->map.mappings[log->map.n_mappings];
     p->start = start;
     p->base = (unsigned char *)base;

@@ -96,7 +96,7 @@
  *      folder at once.
  * (LO3) no message was erased in the old file since the copy began.
  * The visible bytes of the old file keep their values, so readers may go on reading it
- * after one call has returned MS_E_CONFLICT (ms__reader_told).
+ * after one call has returned MS_E_CONFLICT (ms__reader_replaced).
  * ================================================================================== */
 
 static ms_result ms__log_append(ms_store *store, ms__append_run *run, ms_error *err)
@@ -420,14 +420,16 @@ static const ms_backend ms__log_backend = {
 static ms_result ms__log_desc_check(const ms_log_desc *desc, ms_error *err)
 {
     if (!desc || !desc->path || !desc->path[0])
-        return ms__fail(err, MS_E_ARGUMENT, "a log needs a path");
+        return ms__fail_at(err, MS_E_ARGUMENT, "path", "a log needs a path");
     if ((unsigned)desc->mode > MS_LOG_READ || (unsigned)desc->opening > MS_OPEN_SALVAGE ||
         (unsigned)desc->sync > MS_SYNC_EACH || (unsigned)desc->engine > MS_ENGINE_WRITE)
         return ms__fail(err, MS_E_ARGUMENT,
-                        "opening '%s': mode %u, opening %u, sync %u, "
-                        "engine %u: one of these values is unknown",
-                        desc->path, (uint64_t)desc->mode, (uint64_t)desc->opening,
-                        (uint64_t)desc->sync, (uint64_t)desc->engine);
+                        "opening '%s': mode %u (0 to %u), opening %u (0 to %u), sync %u "
+                        "(0 to %u), engine %u (0 to %u): one is out of range",
+                        desc->path, (uint64_t)desc->mode, (uint64_t)MS_LOG_READ,
+                        (uint64_t)desc->opening, (uint64_t)MS_OPEN_SALVAGE,
+                        (uint64_t)desc->sync, (uint64_t)MS_SYNC_EACH,
+                        (uint64_t)desc->engine, (uint64_t)MS_ENGINE_WRITE);
     const ms_os *os = desc->os ? desc->os : &ms__os_table;
     if (desc->shared && desc->mode != MS_LOG_READ && os->boot(os->ctx) == 0)
         return ms__fail(err, MS_E_UNSUPPORTED,
@@ -435,12 +437,13 @@ static ms_result ms__log_desc_check(const ms_log_desc *desc, ms_error *err)
                         "unknown, and writers need it to trust each other's watermark",
                         desc->path);
     if (desc->opening == MS_OPEN_SALVAGE && desc->mode != MS_LOG_READ)
-        return ms__fail(err, MS_E_ARGUMENT,
-                        "opening '%s' for salvage needs the mode MS_LOG_READ",
-                        desc->path);
+        return ms__fail_at(err, MS_E_ARGUMENT, "mode",
+                           "opening '%s' for salvage: mode is %u, MS_LOG_READ (%u) was "
+                           "expected", desc->path, (uint64_t)desc->mode,
+                           (uint64_t)MS_LOG_READ);
     if (desc->segment_size != 0 &&
         (desc->segment_size < MS_LOG_SEGMENT_MIN || desc->segment_size > (size_t)1 << 30))
-        return ms__fail(err, MS_E_ARGUMENT,
+        return ms__fail_at(err, MS_E_ARGUMENT, "segment_size",
                         "opening '%s': segment_size is %u, %u to 2^30 were expected",
                         desc->path, (uint64_t)desc->segment_size,
                         (uint64_t)MS_LOG_SEGMENT_MIN);
@@ -777,7 +780,7 @@ static ms_result ms__hold_both(ms__rewriting *w, ms_store *source, bool replace,
     w->made = code == ENOENT || (code == 0 && st.regular && st.size == 0);
     if (code != 0 && !w->made) return ms__os_fail(err, code, "opening", w->path);
     if (!w->made && !replace)
-        return ms__fail(err, MS_E_CONFLICT, "'%s' exists already", w->path);
+        return ms__fail(err, MS_E_CONFLICT, "creating '%s': the file exists", w->path);
     if (w->made && os->exact_maps) return MS_OK;
     w->own = !w->made && log && log->writer && !log->opts.shared &&
              ms__log_is(log, &st);

@@ -704,8 +704,9 @@ MS_API const ms_os *ms_os_default(void)
 /* ---- After the table: what a result means. Here an error becomes a code and a text, a
  * short transfer is continued, and a call that a signal interrupted is made again. */
 
-static MS__RARE ms_result ms__os_fail(ms_error *err, int code, const char *what,
-                                      const char *path)
+/* offset: of the bytes in the file, or MS_NO_OFFSET. */
+static MS__RARE ms_result ms__os_fail_at(ms_error *err, int code, const char *what,
+                                         const char *path, uint64_t offset)
 {
     ms_result result = code == ENOENT || code == ENOTDIR ? MS_E_NOT_FOUND
                        : code == EEXIST                  ? MS_E_CONFLICT
@@ -718,6 +719,8 @@ static MS__RARE ms_result ms__os_fail(ms_error *err, int code, const char *what,
                       : code == EEXIST                   ? "the file exists"
                       : code == EACCES || code == EPERM  ? "permission denied"
                       : code == EROFS                    ? "the file system is read-only"
+                      : code == ENOMEM                   ? "out of memory"
+                      : code == EIO                      ? "the device reports an error"
                       : code == ENOSPC                   ? "the disk is full"
                       : code == MS__EDQUOT               ? "the disk quota is exceeded"
                       : code == EFBIG                    ? "the file would be too large"
@@ -727,10 +730,22 @@ static MS__RARE ms_result ms__os_fail(ms_error *err, int code, const char *what,
                       : code == EISDIR                   ? "the path is a folder"
                       : code == ELOOP ? "symbolic links lead in a circle"
                                                          : "the system call failed";
-    (void)ms__fail(err, result, "%s '%s': %s (errno %u)", what, path, why,
-                   (uint64_t)code);
-    if (err) err->sys_errno = code;
+    if (offset == MS_NO_OFFSET)
+        (void)ms__fail(err, result, "%s '%s': %s (errno %u)", what, path, why,
+                       (uint64_t)code);
+    else
+        (void)ms__fail(err, result, "%s '%s' at byte %u: %s (errno %u)", what, path,
+                       offset, why, (uint64_t)code);
+    if (!err) return result;
+    err->sys_errno = code;
+    err->offset = offset;
     return result;
+}
+
+static MS__RARE ms_result ms__os_fail(ms_error *err, int code, const char *what,
+                                      const char *path)
+{
+    return ms__os_fail_at(err, code, what, path, MS_NO_OFFSET);
 }
 
 /* Reads the status of the file at a path; returns errno. */

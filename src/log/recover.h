@@ -385,8 +385,9 @@ static ms_result ms__tail_first(ms__log *log, uint64_t base, uint32_t segment,
 {
     uint32_t now = log->map.now;
     if (ms__tail_of(log) && !ms__tail_slot(log, &now))
-        return ms__fail(err, MS_E_FULL, "'%s': over %u cursors are open", log->file.path,
-                        (uint64_t)MS__PINS - 2);
+        return ms__fail(err, MS_E_FULL,
+                        "'%s' cannot be read on while over %u cursors are open",
+                        log->file.path, (uint64_t)MS__PINS - 2);
     ms__tail *t = ms__tail_new(log, base, segment);
     if (!t) return ms__no_memory(err, sizeof *t);
     ms__tail_switch(log, t, now);
@@ -600,7 +601,7 @@ static ms_result ms__rest_is_zero(const ms__log *log, bool *zero, ms_error *err)
         size_t got = 0;
         int code =
             ms__os_read_all(log->os, log->file.handle, at, part, sizeof part, &got);
-        if (code != 0) return ms__os_fail(err, code, "reading", log->file.path);
+        if (code != 0) return ms__os_fail_at(err, code, "reading", log->file.path, at);
         if (got == 0) return MS_OK;
         for (size_t i = 0; i < got; i++)
             if (part[i] != 0) return MS_OK;
@@ -931,7 +932,7 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
     if (log->os->micros(log->os->ctx) - began < MS__COLD) log->map.looks = MS__LOOKS;
     bool looked = code == MS_OK || code == MS_E_FOREIGN || code == MS_E_DAMAGED;
     if (looked && !empty && log->opts.mode == MS_LOG_NEW)
-        return ms__fail(err, MS_E_CONFLICT, "'%s' exists already",
+        return ms__fail(err, MS_E_CONFLICT, "creating '%s': the file exists",
                         log->file.path);
     if (code != MS_OK) return code;
     if (empty && log->opts.opening == MS_OPEN_STRICT && log->file.stat.size > 0)
@@ -941,7 +942,9 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
     if (empty && !log->writer)
         return ms__tail_of(log) ? MS_OK : ms__tail_first(log, MS__FIRST_RECORD, 0, err);
     if (empty && log->opts.mode == MS_LOG_WRITE)
-        return ms__fail(err, MS_E_NOT_FOUND, "'%s' is empty", log->file.path);
+        return ms__fail(err, MS_E_NOT_FOUND,
+                        "opening '%s': it is empty, and MS_LOG_WRITE creates no log",
+                        log->file.path);
     if (empty) code = ms__log_create(log, err);
     if (code != MS_OK && log->opts.mode == MS_LOG_NEW) ms__log_remove(log);
     MS__TRY(code);
@@ -1014,15 +1017,15 @@ static ms_result ms__log_look(ms__log *log, ms_error *err)
     return code;
 }
 
-/* Fails once if a compaction has replaced the file of a reader. The reader may go on with
+/* Fails once if a rewrite has replaced the file of a reader. The reader may go on with
  * the old file. While the copy is made, the path has the old file: nothing fails. */
-static ms_result ms__reader_told(ms__log *log, ms_error *err)
+static ms_result ms__reader_replaced(ms__log *log, ms_error *err)
 {
     ms_result code = MS_OK;
     ms__lock_acquire(&log->lock);
-    if (!log->recovery.told && !ms__log_in_place(log)) {
-        log->recovery.told = true;
-        code = ms__fail(err, MS_E_CONFLICT, "a compaction has replaced '%s' by a new "
+    if (!log->recovery.reported && !ms__log_in_place(log)) {
+        log->recovery.reported = true;
+        code = ms__fail(err, MS_E_CONFLICT, "a rewrite has replaced '%s' by a new "
                         "file: open it again", log->file.path);
     }
     ms__lock_release(&log->lock);
@@ -1039,7 +1042,7 @@ static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
     if (log->writer || !super) return MS_OK;
     const void *replaced = super + MS__AT_REPLACED;
     if (ms__load32((const uint32_t *)replaced) == 0) return MS_OK;
-    return ms__reader_told(log, err);
+    return ms__reader_replaced(log, err);
 }
 
 /* ---- The turn of a shared writer. */
@@ -1061,8 +1064,8 @@ static ms_result ms__turn_check(ms__log *log, ms_error *err)
     if (failed != 0) return ms__os_fail(err, failed, "stat of", log->file.path);
     if (current && log->end != mark && st.size >= mark)
         return ms__fail(err, MS_E_CONFLICT,
-                        "'%s' does not end at its watermark: open it again",
-                        log->file.path);
+                        "'%s' ends at %u here, and at %u by its watermark: open it again",
+                        log->file.path, log->end, mark);
     ms__prepared_set(log, false, st.size);
     return ms__log_reach(log, log->end, st.size, st.size, err);
 }

@@ -87,14 +87,14 @@ static bool ms__log_in_place(const ms__log *log)
     return code == 0 ? ms__log_is(log, &st) : code != ENOENT; /* others: unknown */
 }
 
-/* Refuses records from the moment a compaction copies this log to replace it: the copy
- * would lack them. */
+/* Refuses records from the moment a rewrite copies this log to replace it: the copy would
+ * lack them. */
 static ms_result ms__replaced_check(const ms__log *log, ms_error *err)
 {
     if (ms__get32(log->map.super + MS__AT_REPLACED) == 0) return MS_OK;
     return ms__fail(err, MS_E_CONFLICT,
-                    "a compaction replaces '%s' by a new file: close it and open it "
-                    "again", log->file.path);
+                    "a rewrite replaces '%s' by a new file: close it and open it again",
+                    log->file.path);
 }
 
 static ms_result ms__log_busy(const ms__log *log, ms_error *err)
@@ -305,7 +305,7 @@ static ms_result ms__log_copy_bytes(ms__log *log, ms_file to, uint64_t from,
         if (failed == 0)
             failed = ms__os_write_anew(log->os, to, from, log->map.staging, got);
         if (failed != 0)
-            return ms__os_fail(err, failed, "rewriting the bytes of", log->file.path);
+            return ms__os_fail_at(err, failed, "copying", log->file.path, from);
         from = got == n ? from + n : upto;
     }
     ms__staging_trim(log);
@@ -455,12 +455,14 @@ static MS__NOINLINE MS__RARE ms_result ms__log_settle(ms__log *log, uint64_t dea
     bool unsure = ms__log_unconfirmed(log);
     if (unsure) MS__TRY(ms__log_rewrite_range(log, err));
     int failed = ms__os_may_write(log->os, log->file.handle, log->end, dead - log->end);
-    if (failed != 0) return ms__os_fail(err, failed, "zeroing", log->file.path);
+    if (failed != 0)
+        return ms__os_fail_at(err, failed, "zeroing", log->file.path, log->end);
     failed = ms__unconfirmed_set(log, true);
     if (failed != 0)
         return ms__os_fail(err, failed, "writing to the superblock of", log->file.path);
     failed = ms__log_zero(log, log->end, dead);
-    if (failed != 0) return ms__os_fail(err, failed, "zeroing", log->file.path);
+    if (failed != 0)
+        return ms__os_fail_at(err, failed, "zeroing", log->file.path, log->end);
     failed = unsure ? EOPNOTSUPP : ms__zeros_synced(log, log->end, dead);
     if (failed == EOPNOTSUPP) failed = ms__log_disk(log, false);
     if (failed != 0) return ms__log_poison(log, failed, "syncing", err);

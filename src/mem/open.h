@@ -71,14 +71,10 @@ static ms_result ms__mem_desc_check(const ms_mem_desc *desc, ms_error *err)
         if (((uintptr_t)desc->buffer & 7) != 0)
             return ms__fail(err, MS_E_ARGUMENT,
                             "the buffer's address is not a multiple of 8");
-        if (desc->buffer_size < MS_MEM_MIN)
-            return ms__fail(err, MS_E_ARGUMENT,
-                            "the buffer has %u bytes, at least %u are needed",
-                            (uint64_t)desc->buffer_size, (uint64_t)MS_MEM_MIN);
-        if ((uint64_t)desc->buffer_size / 8 > MS__UNITS_MAX)
-            return ms__fail(err, MS_E_ARGUMENT,
-                            "the buffer has %u bytes, at most %u can be used",
-                            (uint64_t)desc->buffer_size, (uint64_t)MS__UNITS_MAX * 8 + 7);
+        if (desc->buffer_size < MS_MEM_MIN ||
+            (uint64_t)desc->buffer_size / 8 > MS__UNITS_MAX)
+            return ms__range_fail(err, MS_E_ARGUMENT, "buffer_size", desc->buffer_size,
+                                  MS_MEM_MIN, (uint64_t)MS__UNITS_MAX * 8 + 7);
     } else if (desc->buffer_size > 0) {
         return ms__fail(err, MS_E_ARGUMENT, "buffer_size is %u without a buffer",
                         (uint64_t)desc->buffer_size);
@@ -90,9 +86,8 @@ static ms_result ms__mem_desc_check(const ms_mem_desc *desc, ms_error *err)
                         (uint64_t)chunk);
 #ifdef MSGSTORE_RING
     if (ms__mem_drops(desc) && desc->buffer_size < 2 * MS_MEM_MIN)
-        return ms__fail(err, MS_E_ARGUMENT,
-                        "the buffer has %u bytes, a ring needs %u",
-                        (uint64_t)desc->buffer_size, (uint64_t)2 * MS_MEM_MIN);
+        return ms__range_fail(err, MS_E_ARGUMENT, "buffer_size", desc->buffer_size,
+                              (uint64_t)2 * MS_MEM_MIN, (uint64_t)MS__UNITS_MAX * 8 + 7);
 #endif
 #ifdef MSGSTORE_FLASH
     if (desc->flash) return ms__flash_check(desc->flash, err);

@@ -47,8 +47,8 @@ static MS__ONCE ms_result ms__can_change(const ms_store *store, ms_error *err)
 
 static ms_result ms__location_check(ms_str location, const char *name, ms_error *err)
 {
-    if (!ms__is_empty(location)) return ms__key_check(location, name, false, err);
-    return ms__fail_at(err, MS_E_ARGUMENT, name, "the location is empty");
+    if (!location.ptr) location = MS_STR("");
+    return ms__key_check(location, name, false, err);
 }
 
 /* Checks that a store can change the messages of a location. */
@@ -192,8 +192,9 @@ static ms_result ms__visible_check(ms_store *store, ms_str location, uint64_t se
     if (seq == 0) return MS_OK;
     ms_result code = ms__change_target(store, seq, &own, &msg, err);
     if (code == MS_OK && !ms_str_equal(ms__location(msg), location))
-        code = ms__fail(err, MS_E_ARGUMENT, "message %u is of location '%v', not of '%v'",
-                        seq, MS__V(ms__location(msg)), MS__V(location));
+        code = ms__fail_at(err, MS_E_ARGUMENT, "location",
+                           "message %u is of location '%v', not of '%v'", seq,
+                           MS__V(ms__location(msg)), MS__V(location));
     ms_arena_deinit(&own);
     return code;
 }
@@ -219,7 +220,7 @@ static MS__NOINLINE ms_result ms__note(ms_store *store, const ms_msg *msg, ms_st
     e->type_name = kind;
     e->content = value;
     e->seq = ms_seq(msg);
-    MS__TRY(ms__field_check(e, MS_F_CONTENT, err));
+    MS__TRY(ms__value_check(value.text, value.json, false, "value", err));
     return ms__change_put(store, &change, 0, NULL, err);
 }
 
@@ -229,8 +230,7 @@ MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value va
     ms_arena own;
     const ms_msg *msg;
     ms_result code = ms__change_target(store, seq, &own, &msg, err);
-    if (code == MS_OK && !kind.ptr)
-        code = ms__fail_at(err, MS_E_ARGUMENT, "kind", "a note needs a kind");
+    if (!kind.ptr) kind = MS_STR("");
     if (code == MS_OK) code = ms__key_check(kind, "kind", false, err);
     if (code == MS_OK) code = ms__note(store, msg, kind, value, err);
     ms_arena_deinit(&own);
@@ -260,9 +260,7 @@ MS_API ms_result ms_location_set(ms_store *store, ms_str location, ms_str facts,
     MS__TRY(ms__can_change_at(store, location, err));
     e->location = location;
     e->content = ms_json(facts);
-    MS__TRY(ms__field_check(e, MS_F_CONTENT, err));
-    if (ms_json_kind_of(facts) != MS_JSON_OBJECT)
-        return ms__fail_at(err, MS_E_KIND, "facts", "facts must be a JSON object");
+    MS__TRY(ms__value_check(facts, true, true, "facts", err));
 #if !MS__SMALL
     if (ms__remembers_facts(store, location, true))
         return ms__facts_set_in(store, location, facts, err);
@@ -698,8 +696,9 @@ static MS__NOINLINE ms_result ms__fork_empty(ms__fork *f, ms_str to, ms_error *e
     uint64_t seq = msg ? ms_seq(msg) : 0;
     ms_result code = ms_cursor_close(it, err);
     if (code != MS_OK || seq == 0) return code;
-    return ms__fail(err, MS_E_CONFLICT, "'%v' has messages: %u is the newest", MS__V(to),
-                    seq);
+    return ms__fail_at(err, MS_E_CONFLICT, "to",
+                       "'%v' has messages, up to %u: a fork needs an empty location",
+                       MS__V(to), seq);
 }
 
 MS_API MS__RARE ms_result ms_fork(ms_store *store, ms_str from, uint64_t seq, ms_str to,
@@ -873,7 +872,8 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
     if (appended->json)
         return ms__fail_at(err, MS_E_KIND, name, "a stream appends to text, not to JSON");
     if (opts && opts->flush_chars > MS__STREAM_ROOM)
-        return ms__fail_at(err, MS_E_RANGE, "flush_chars", "over 1,024 characters");
+        return ms__range_fail(err, MS_E_RANGE, "flush_chars", opts->flush_chars, 0,
+                              MS__STREAM_ROOM);
     MS__TRY(ms__message_measure(location, e, &l, err));
     if (!ms__is_empty(location)) e->location = location;
     e->flags = (e->flags & MS__CALLER_FLAGS) | (uint32_t)MS_FLAG_UNFINISHED;
@@ -1040,8 +1040,7 @@ MS_API ms_result ms_stream_follow(ms_store *store, uint64_t seq, ms_arena *arena
         all = ms_buf_text(&f->buf);
         if (f->it.query.as_from) before = from;
         else if (from > all.len)
-            return ms__fail(err, MS_E_RANGE, "the text has %u bytes, not %u",
-                            (uint64_t)all.len, from);
+            return ms__range_fail(err, MS_E_RANGE, "from", from, 0, all.len);
         text->place = f->it.now ? f->it.now : place;
     }
     size_t skip = from - before < all.len ? (size_t)(from - before) : all.len;
@@ -1105,7 +1104,9 @@ MS_API ms_result ms_note_usage(ms_store *store, uint64_t seq, const ms_usage *us
     MS__TRY(ms__open_check(store, err));
     if (!usage) return ms__fail(err, MS_E_ARGUMENT, "the usage is missing");
     if (usage->duration_ns < 0)
-        return ms__fail_at(err, MS_E_RANGE, "duration_ns", "the duration is below 0");
+        return ms__fail_at(err, MS_E_RANGE, "duration_ns",
+                           "duration_ns is -%u, 0 or more was expected",
+                           0 - (uint64_t)usage->duration_ns);
     ms__usage_spell(usage, &buf);
     return ms_note(store, seq, MS_STR(MS__USAGE), ms_json(ms_buf_text(&buf)), err);
 }

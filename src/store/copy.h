@@ -278,8 +278,8 @@ static uint64_t ms__cluster_key(const ms_msg *msg)
 static ms_result ms__copy_hold(ms__copying *c, const ms_msg *msg, ms_error *err)
 {
     if (ms_seq(msg) <= c->placed)
-        return ms__fail_at(err, MS_E_ARGUMENT, "seq", "sequence %u does not follow %u",
-                           ms_seq(msg), c->placed);
+        return ms__range_fail(err, MS_E_ARGUMENT, "seq", ms_seq(msg), c->placed + 1,
+                              UINT64_MAX - 1);
     c->placed = ms_seq(msg);
     void *held =
         ms__list_room(c->arena, c->held, c->n_held, &c->cap_held, sizeof *c->held);

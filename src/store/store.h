@@ -337,12 +337,16 @@ MS_API const ms_msg *ms_next(ms_cursor *it)
     return ready ? ms__next_take(it) : ms__next_shown(it);
 }
 
-/* Compares expect_seq with `last`, the number of the location's last message; 0: none. */
-static ms_result ms__expect_last(const ms_append_opts *opts, uint64_t last, ms_error *err)
+/* Compares expect_seq with `last`, the number of the location's last message; 0: none.
+ * damaged: a damaged message may follow it, which is an error. */
+static ms_result ms__expect_last(const ms_append_opts *opts, uint64_t last, bool damaged,
+                                 ms_error *err)
 {
-    if (last == opts->expect_seq) return MS_OK;
-    return ms__fail(err, MS_E_CONFLICT, "the last message of '%v' is %u, %u was expected",
-                    MS__V(opts->location), last, opts->expect_seq);
+    if (last == opts->expect_seq && !damaged) return MS_OK;
+    return ms__fail_at(err, damaged ? MS_E_DAMAGED : MS_E_CONFLICT, "expect_seq",
+                       "the last message of '%v' is %u%s, %u was expected",
+                       MS__V(opts->location), last,
+                       damaged ? " or a damaged one after it" : "", opts->expect_seq);
 }
 
 /* Finds the number of the first of the newest n messages of a location, or of the store;
@@ -428,7 +432,7 @@ MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, s
     if (n == 0) {
         uint64_t last = own.expect_seq;
         if (own.expect) MS__TRY(ms__newest(store, own.location, 1, NULL, &last, err));
-        return ms__expect_last(&own, last, err);
+        return ms__expect_last(&own, last, false, err);
     }
     MS__TRY(ms__key_check(own.location, "location", false, err));
     ms_result code = ms__append_all(store, messages, n, &own, err);

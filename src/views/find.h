@@ -200,7 +200,7 @@ static ms_result ms__find_check(const ms_find_query *query, ms_error *err)
         return ms__fail_at(err, MS_E_ARGUMENT, "text",
                            "the text to search for is missing");
     if (query->fields & ~MS_FIND_ALL)
-        return ms__unknown_bits(err, "fields", query->fields);
+        return ms__unknown_bits(err, "fields", query->fields, MS_FIND_ALL);
     if (ms_utf8_check(query->text, &bad)) return MS_OK;
     return ms__fail_at(err, MS_E_UTF8, "text", "%s is not UTF-8 at byte %u", "text",
                        (uint64_t)bad);

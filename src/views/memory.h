@@ -43,26 +43,26 @@ MS_API MS__RARE void ms_memory_init(ms_memory *memory, ms_store *store, ms_str l
     memory->agent_key = agent_key;
 }
 
-static ms_result ms__memory_bad(ms_error *err, const char *field, const char *why)
+static ms_result ms__memory_bad(ms_error *err, const char *field, const char *lacks)
 {
-    return ms__fail_at(err, MS_E_ARGUMENT, field, "a memory needs a store, a location "
-                       "and an agent key: %s", why);
+    return ms__fail_at(err, MS_E_ARGUMENT, field, "a memory needs %s", lacks);
 }
 
 static ms_result ms__memory_check(const ms_memory *memory, ms_error *err)
 {
-    if (!memory || !memory->store) return ms__memory_bad(err, "", "the store is missing");
+    if (!memory || !memory->store) return ms__memory_bad(err, "store", "a store");
     MS__TRY(ms__open_check(memory->store, err));
     if (ms__is_empty(memory->location))
-        return ms__memory_bad(err, "location", "the location is empty");
+        return ms__memory_bad(err, "location", "a location");
     if (ms__is_empty(memory->agent_key))
-        return ms__memory_bad(err, "agent_key", "the agent key is empty");
+        return ms__memory_bad(err, "agent_key", "an agent key");
     if (memory->n_subordinates > 0 && !memory->subordinates)
-        return ms__memory_bad(err, "subordinates", "there are no subordinates");
+        return ms__memory_bad(err, "subordinates", "the list of its subordinates");
     if (memory->runtime_mode != MS_RUNTIME_MERGE) return MS_OK;
     if (memory->runtime == memory->store)
-        return ms__memory_bad(err, "runtime", "the runtime store is the store itself");
-    return ms__open_check(memory->runtime, err);
+        return ms__memory_bad(err, "runtime", "a runtime store that is not its store");
+    ms_result code = ms__open_check(memory->runtime, err);
+    return code == MS_OK ? MS_OK : ms__at_field(err, code, "runtime");
 }
 
 /* ---- Scopes. */
@@ -515,8 +515,10 @@ MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope 
     const ms_type_set types = MS_TYPES_GLOBAL | MS_BIT(MS_T_USER_MESSAGE) |
                               MS_BIT(MS_T_ASSISTANT_MESSAGE);
     if (!m || (unsigned)m->type >= MS_TYPE_COUNT || !(MS_BIT(m->type) & types))
-        return ms__fail_at(err, MS_E_TYPE, "type", "a broadcast is a global_observation, "
-                           "a synthesis, or of the conversation");
+        return ms__fail_at(err, MS_E_TYPE, "type",
+                           "type is %u, one of MS_TYPES_GLOBAL or "
+                           "MS_TYPES_CONVERSATION was expected",
+                           (uint64_t)(unsigned)(m ? m->type : MS_T_NONE));
     ms_envelope all = *m;
     bool said = all.type == MS_T_ASSISTANT_MESSAGE;
     ms_str *author = said ? &all.agent_key : &all.from_worker;

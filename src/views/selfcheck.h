@@ -54,8 +54,8 @@ static MS__ONCE ms_result ms__check_list(const ms__mem *m, const ms__postings *s
         if (loc) right = right && ms_str_equal(ms__location(msg), loc->name.text);
         if (agent) right = right && ms_str_equal(ms__agent_key(msg), agent->name.text);
         if (!right)
-            return ms__fail(err, MS_E_DAMAGED, "NM1: the record at %u is in a list where "
-                            "it does not belong", (uint64_t)unit * 8);
+            return ms__fail(err, MS_E_DAMAGED, "NM1: the record at %u is in a "
+                            "wrong list", (uint64_t)unit * 8);
         last = unit;
         before = c;
     }
@@ -143,8 +143,8 @@ static ms_result ms__check_mem(const ms__mem *m, ms_error *err)
     }
     if (located == all && classed == with_class && owned == with_agent)
         return ms__check_changes(m, err);
-    return ms__fail(err, MS_E_DAMAGED, "NM1: %u messages, but lists hold %u by location, "
-                    "%u by class of %u", all, located, classed, with_class);
+    return ms__fail(err, MS_E_DAMAGED, "NM1: %u messages; lists: %u by location, %u by "
+                    "class of %u", all, located, classed, with_class);
 }
 
 static ms_result ms__check_message(const ms_msg *msg, uint64_t last, ms_error *err)

@@ -72,8 +72,8 @@ static ms_result ms__union_in(ms_error *err, ms_result code, size_t which)
 static ms_result ms__union_range(size_t which, uint64_t own, ms_error *err)
 {
     if (MS_UNION_STORE(own) == 0) return MS_OK;
-    return ms__union_in(err, ms__fail(err, MS_E_RANGE, "number %u is 2^40 or more: it "
-                                      "has no place in a union", own), which);
+    return ms__union_in(err, ms__range_fail(err, MS_E_RANGE, "seq", own, 1,
+                                            ((uint64_t)1 << 40) - 1), which);
 }
 
 /* Puts the union's number on a copy of a record. */
@@ -423,8 +423,8 @@ static ms_result ms__union_gather(const ms__union *u, const ms_list_query *q,
         }
     }
     if (!damaged) return MS_OK;
-    return ms__fail(err, MS_E_DAMAGED, "records of a store are damaged: the listing has "
-                    "all other names and counts");
+    return ms__fail(err, MS_E_DAMAGED, "records are damaged: the listing has all other "
+                    "names and counts");
 }
 
 /* Joins the entries of the same name; returns the number of entries left. */
@@ -508,8 +508,7 @@ static ms_result ms__union_check_one(const ms_union_desc *desc, size_t i, ms_err
     if (!s) return ms__fail(err, MS_E_ARGUMENT, "the store is missing");
     MS__TRY(ms__open_check(s, err));
     if (s->backend == &ms__union_backend)
-        return ms__fail(err, MS_E_UNSUPPORTED, "it is a union: pass the stores of that "
-                        "union");
+        return ms__fail(err, MS_E_UNSUPPORTED, "it is a union: pass its stores");
     for (size_t k = 0; k < i; k++)
         if (desc->stores[k] == s)
             return ms__fail(err, MS_E_ARGUMENT, "the store is already stores[%u]",
@@ -527,8 +526,8 @@ MS_API MS__RARE ms_result ms_union_open(ms_store **store, const ms_union_desc *d
         return ms__fail_at(err, MS_E_ARGUMENT, "stores", "n_stores is %u without stores",
                            (uint64_t)desc->n_stores);
     if (desc->n_stores > MS_UNION_MAX)
-        return ms__fail_at(err, MS_E_RANGE, "n_stores", "%u stores, a union has at most "
-                           "%u", (uint64_t)desc->n_stores, (uint64_t)MS_UNION_MAX);
+        return ms__range_fail(err, MS_E_RANGE, "n_stores", desc->n_stores, 0,
+                              MS_UNION_MAX);
     for (size_t i = 0; i < desc->n_stores; i++)
         MS__TRY(ms__union_in(err, ms__union_check_one(desc, i, err), i));
     ms__union *u = ms__union_make(&desc->alloc, &ms__union_backend, desc->stores,

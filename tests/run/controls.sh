@@ -367,10 +367,10 @@ controls()
         'MS__TRY(ms__room_fill(log, err));' ''
     control replaced_reader_not_told gcc test_log_place \
         a_reader_learns_that_another_process_has_replaced_its_file 100 ms__log_catch_up \
-        'return ms__reader_told(log, err);' 'return MS_OK;'
+        'return ms__reader_replaced(log, err);' 'return MS_OK;'
     control reader_told_of_a_running_copy gcc test_log_writers \
-        a_reader_is_not_told_before_its_file_is_replaced 100 ms__reader_told \
-        '!log->recovery.told && !ms__log_in_place(log)' '!log->recovery.told'
+        a_reader_is_not_told_before_its_file_is_replaced 100 ms__reader_replaced \
+        '!log->recovery.reported && !ms__log_in_place(log)' '!log->recovery.reported'
     control folder_of_a_link_synced gcc test_log_sync \
         durable_messages_stay_when_a_log_was_created_through_a_symbolic_link 100 \
         ms__os_folder_done 'ms__folder_sync(os, real)' 'ms__folder_sync(os, path)'
@@ -1118,7 +1118,7 @@ controls()
         ms__same_turn '(g->kind == MS__ITEM_USER && g->first->aside)' 'false'
     control thinking_behind_words_not_asked_for gcc test_request \
         thinking_of_the_running_turn_is_sent_or_reported 100 \
-        ms__running_turn 'begins || g == first || g == behind' 'begins || g == first'
+        ms__running_turn 'begins || g == first || g == reply' 'begins || g == first'
     control messages_joined_by_place gcc test_project \
         answer_stays_one_turn_when_others_write_between_its_messages 100 \
         ms__item_put 'if (turn && p->answer && p->answer->turn)' 'if (false)'
@@ -1653,9 +1653,22 @@ controls()
     control key_with_another_content_taken gcc test_bad_input \
         a_batch_is_refused_when_it_reuses_a_number_or_key 100 \
         ms__plan_repeat 'p->repeat = ms__same_message(r, e, l);' 'p->repeat = true;'
+    control damage_after_the_expected_number_ignored gcc test_error \
+        texts_of_an_append_name_what_a_location_ends_with 100 \
+        ms__expect_last 'last == opts->expect_seq && !damaged' 'last == opts->expect_seq'
+    control facts_called_by_another_name gcc test_error \
+        texts_of_a_change_name_the_parameter 100 \
+        ms_location_set 'facts, true, true, "facts"' 'facts, true, true, "content"'
+    control byte_of_a_failed_call_not_named gcc test_error \
+        texts_of_failed_system_calls_name_the_byte 100 \
+        ms__os_fail_at 'if (offset == MS_NO_OFFSET)' 'if (offset || !offset)'
+    control first_message_of_a_batch_blamed gcc test_bad_input \
+        a_batch_is_refused_when_it_reuses_a_number_or_key 100 \
+        ms__run_prepare '"messages[%u]", (uint64_t)i' '"messages[%u]", (uint64_t)0'
     control expected_number_not_compared gcc test_change \
         append/an_append_is_refused_when_another_was_first 100 \
-        ms__expect_last 'if (last == opts->expect_seq) return MS_OK;' 'return MS_OK;'
+        ms__expect_last 'if (last == opts->expect_seq && !damaged) return MS_OK;' \
+        'return MS_OK;'
     control size_of_a_message_not_limited gcc test_mem \
         a_record_over_max_message_is_refused 100 \
         ms__size_check 'if (size <= limit) return MS_OK;' 'return MS_OK;'

@@ -289,7 +289,7 @@ a_compaction_amid_shipping_is_no_conflict()
     code=$?
     [ $code = 5 ] && grep -q 'q2.msl: message 1 is left out' "$out/log" ||
         fail "ship: $code $(cat "$out/log")"
-    ! grep -q 'stopped$\|a compaction has replaced' "$out/log" || fail "$(cat "$out/log")"
+    ! grep -q 'stopped$\|a rewrite has replaced' "$out/log" || fail "$(cat "$out/log")"
     must_have amid q1 q2
     wait
 }

@@ -631,8 +631,8 @@ TEST(parts_are_refused_when_they_do_not_say_what_they_are)
                              {.file_id = MS_STR("a"), .provider = MS_STR("deepseek")},
                              {.file_id = MS_STR("a"), .provider = MS_STR("gemini")}};
     static const char *const why[] = {
-        "part 1 has not one of text, bytes, url and file_id",
-        "part 1 has not one of text, bytes, url and file_id",
+        "part 1 has 0 of text, bytes, url and file_id, one was expected",
+        "part 1 has 2 of text, bytes, url and file_id, one was expected",
         "part 1 has bytes and no media type",
         "part 1 has a file_id, and provider '' has none: openai, openai-responses and "
         "anthropic have",

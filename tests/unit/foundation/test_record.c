@@ -631,8 +631,8 @@ TEST(arena_store_is_full_at_32_gibibytes)
     desc.buffer_size = (size_t)1 << 35;
     desc.chunk_size = 0;
     assert_int_equal(ms_mem_open(&store, &desc, &err), MS_E_ARGUMENT);
-    assert_string_equal(err.message, "the buffer has 34359738368 bytes, at most "
-                                     "34359738247 can be used");
+    assert_string_equal(err.message, "buffer_size is 34359738368, 2048 to 34359738247 "
+                                     "were expected");
 }
 
 #endif

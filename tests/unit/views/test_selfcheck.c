@@ -217,7 +217,7 @@ static void stray(const named *s, unsigned kind, unsigned type, const char *plac
     if (unit >= *entry_of(s->list, 1)) s->list->count = 1; /* still rising */
     uint32_t own = *entry;
     *entry = unit;
-    must_be_broken(store, what, "does not belong");
+    must_be_broken(store, what, "is in a wrong list");
     *entry = own;
     s->list->count = kept;
     must_be_sound(store, what);
@@ -244,7 +244,7 @@ TEST(a_record_of_elsewhere_is_found)
     stray(&s[PARTS], MS__KIND_PART, 0, "hall", NULL);
     uint32_t first = *entry_of(s[ALL].list, 1);
     with32(store, entry_of(s[OTHERS].list, 0), first, "a message among changes",
-           "does not belong");
+           "is in a wrong list");
 }
 
 TEST(a_damaged_record_of_a_store_is_found)

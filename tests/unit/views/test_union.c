@@ -189,11 +189,11 @@ TEST(a_copy_of_a_union_is_refused_by_another_union)
     ms_store *v = union_of(&copy.store, 1);
     for (q.limit = 0; q.limit < 2; q.limit++) {
         assert_int_equal(ms_query_open(v, &q, &it, &err), MS_E_RANGE);
-        assert_string_equal(err.path, "stores[0]");
+        assert_string_equal(err.path, "stores[0].seq");
         assert_null(ms_next(&it));
     }
     assert_int_equal(ms_store_stat(v, &stat, &err), MS_E_RANGE);
-    assert_string_equal(err.path, "stores[0]");
+    assert_string_equal(err.path, "stores[0].seq");
     assert_int_equal(test_refresh(v, &seq, &err), MS_E_RANGE);
     ms_memory_init(&memory, v, JOB, MS_STR("w"));
     assert_int_equal(ms_get_history(&memory, &it, NULL), MS_E_RANGE);
