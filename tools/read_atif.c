@@ -153,9 +153,13 @@ static void take_step(reading *r, ms_str step)
 
 static void take_steps(reading *r, ms_str doc)
 {
-    ms_str steps = member(doc, "steps");
+    ms_str steps = member(doc, "steps"), none = {NULL, 0};
+    bool list = is_kind(steps, MS_JSON_ARRAY);
     ms_json_iter it = ms_json_iterate(steps);
-    while (is_kind(steps, MS_JSON_ARRAY) && ms_json_next(&it)) take_step(r, it.value);
+    while (list && ms_json_next(&it)) take_step(r, it.value);
+    if (list) return;
+    trace_entry(r->t, none, none, r->agent.len > 0 ? ENTRY_SIDE : 0);
+    trace_unknown(r->t, MS_STR("trajectory without steps"), doc);
 }
 
 /* Reads an embedded subagent; its own subagents are kept as JSON. */

@@ -125,7 +125,6 @@ static void take_message(reading *r, ms_str attachments, ms_str message)
     ms_str content = v[I_CONTENT];
     if (text_is(v[I_ROLE], "assistant")) {
         put_assistant(r, v, content, &first);
-        r->said++;
         return;
     }
     ms_value said = said_by(r, content);
@@ -158,7 +157,8 @@ static void put_usage(reading *r, ms_str usage, ms_str model)
     uint64_t total = count_of(member(usage, "total_tokens"));
     if (total != u.input + u.output) u.input += u.cached + u.written;
     u.model = trace_text(r->t, model);
-    put_use(r, &u);
+    if (r->said > 0) put_use(r, &u);
+    else if (!is_no_use(&u)) trace_incomplete(r->t, MS_STR("usage without an answer"));
 }
 
 /* Adds the cost of the sample, by model; in an older log the cost of the last answer. */
@@ -205,10 +205,15 @@ static void name_sample(reading *r, ms_str eval, ms_str sample)
 static void take_sample(reading *r, ms_str eval, ms_str sample)
 {
     ms_str list = member(sample, "messages"), all = member(sample, "attachments");
+    ms_str none = {NULL, 0};
     name_sample(r, eval, sample);
     ms_json_iter it = ms_json_iterate(list);
-    while (is_kind(list, MS_JSON_ARRAY) && ms_json_next(&it)) {
+    for (r->said = 0; is_kind(list, MS_JSON_ARRAY) && ms_json_next(&it); r->said++) {
         take_message(r, all, it.value);
+    }
+    if (!is_kind(list, MS_JSON_ARRAY)) {
+        trace_entry(r->t, none, none, 0);
+        trace_unknown(r->t, MS_STR("sample without messages"), sample);
     }
     take_usage(r, sample);
 }
