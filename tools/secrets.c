@@ -589,6 +589,19 @@ static size_t name_end(ms_str text, size_t at)
     return at;
 }
 
+/* Returns whether the kind of a mark "[masked KIND]" ends at a place. */
+static bool is_in_mark(ms_str text, size_t at)
+{
+    static const char begin[] = "[masked ";
+    enum { KIND_MAX = 40 };
+    const size_t n = sizeof begin - 1, end = at;
+    while (at > 0 && end - at < KIND_MAX &&
+           (is_alnum(text.ptr[at - 1]) || text.ptr[at - 1] == '-')) {
+        at--;
+    }
+    return at >= n && holds(text, at - n, begin);
+}
+
 static int name_before(ms_str text, size_t at)
 {
     size_t end = name_end(text, at);
@@ -598,8 +611,7 @@ static int name_before(ms_str text, size_t at)
         bool whole = strcmp(names[i].word, "pass") == 0 ||
                      strcmp(names[i].word, "auth") == 0;
         if (whole && !is_begin(text, end - len)) continue;
-        bool mark = end - len >= 8 && holds(text, end - len - 8, "[masked ");
-        return mark ? -1 : (int)i; /* the word of a mark names nothing */
+        return is_in_mark(text, end) ? -1 : (int)i; /* a mark names nothing */
     }
     return -1;
 }

@@ -403,6 +403,11 @@ TEST(masking_changes_nothing_else_when_a_text_has_secrets)
     assert_true(secrets_mask(torn, SECRETS_KEYS, &arena, NULL, NULL, &masked));
     assert_true(secrets_mask(masked, SECRETS_KEYS, &arena, NULL, NULL, &again));
     assert_ptr_equal(again.text.ptr, masked.text.ptr);
+    char beside[128];
+    snprintf(beside, sizeof beside, "%s: tT5vX7zA9cD1conten", token);
+    assert_true(secrets_mask(ms_text(beside), SECRETS_KEYS, &arena, NULL, NULL, &masked));
+    assert_true(secrets_mask(masked, SECRETS_KEYS, &arena, NULL, NULL, &again));
+    assert_ptr_equal(again.text.ptr, masked.text.ptr);
     char room[16];
     ms_arena full;
     test_arena_init_fixed(&full, room, sizeof room);
