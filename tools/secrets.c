@@ -589,13 +589,14 @@ static size_t name_end(ms_str text, size_t at)
     return at;
 }
 
-/* Returns whether the kind of a mark "[masked KIND]" ends at a place. */
+enum { MARK_MAX = 48 };       /* bytes of a mark "[masked KIND]", at most */
+
+/* Returns whether the kind of a mark ends at a place. */
 static bool is_in_mark(ms_str text, size_t at)
 {
     static const char begin[] = "[masked ";
-    enum { KIND_MAX = 40 };
     const size_t n = sizeof begin - 1, end = at;
-    while (at > 0 && end - at < KIND_MAX &&
+    while (at > 0 && end - at < MARK_MAX &&
            (is_alnum(text.ptr[at - 1]) || text.ptr[at - 1] == '-')) {
         at--;
     }
@@ -642,14 +643,26 @@ static size_t quoted_length(ms_str text, size_t at, bool nested)
     return i - at;
 }
 
-/* Returns the length of a value without quotes, to a blank or a bracket. 0: too long, or
- * an expression, a=b or a:b. So each byte is in few values: in token=token=token= the
- * first one ends at the second =. */
-static size_t bare_length(ms_str text, size_t at)
+/* Returns the length of a mark "[masked KIND]" at a place; 0 if there is none. */
+static size_t mark_at(ms_str text, size_t at)
 {
     size_t i = at;
-    for (; i < text.len && !ends_value(text.ptr[i], false); i++) {
+    if (!holds(text, at, "[masked ")) return 0;
+    while (i < text.len && i - at < MARK_MAX && text.ptr[i] != ']') i++;
+    return i < text.len && text.ptr[i] == ']' && is_in_mark(text, i) ? i + 1 - at : 0;
+}
+
+/* Returns the length of a value without quotes, to a blank or a bracket; a mark is a part
+ * of it, as what it stands for was. 0: too long, or an expression, a=b or a:b. So each
+ * byte is in few values: in token=token=token= the first one ends at the second =. */
+static size_t bare_length(ms_str text, size_t at)
+{
+    size_t i = at, mark;
+    for (; i < text.len; i++) {
         char c = text.ptr[i];
+        if ((mark = mark_at(text, i)) > 0) i += mark - 1;
+        if (mark > 0) continue;
+        if (ends_value(c, false)) break;
         bool inside = i > at && i + 1 < text.len && !ends_value(text.ptr[i + 1], false);
         if (i - at >= VALUE_MAX || (inside && (c == ':' || c == '='))) return 0;
     }
