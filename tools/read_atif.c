@@ -37,9 +37,9 @@ static void take_header(reading *r, ms_str doc)
     for (size_t i = 0; i < id.len; i++) {
         digit = digit || (id.ptr[i] >= '0' && id.ptr[i] <= '9');
     }
-    int n = snprintf(name, sizeof name, "%.*s/%.*s", (int)(id.len < 200 ? id.len : 200),
-                     id.ptr != NULL ? id.ptr : "", (int)(stem.len < 200 ? stem.len : 200),
-                     stem.ptr);
+    ms_str word = clip(id, 200), file = clip(stem, 200);
+    int n = snprintf(name, sizeof name, "%.*s/%.*s", (int)word.len,
+                     word.ptr != NULL ? word.ptr : "", (int)file.len, file.ptr);
     if (id.len == 0) session_of_path(r);
     else trace_session(r->t, digit ? id : ms_str_n(name, (size_t)n));
     for (size_t i = 0; i < COUNT_OF(facts); i++) {

@@ -175,26 +175,20 @@ static void take_usage(reading *r, ms_str sample)
     if (!any && is_object(last)) put_usage(r, last, member_at(sample, "output.model"));
 }
 
-static ms_str short_text(ms_str text, size_t limit)
-{
-    if (text.len > limit) text.len = limit;
-    while (text.len > 0 && !ms_utf8_check(text, NULL)) text.len--;
-    return text;
-}
-
 /* Names the session "popularity-hj8C8q8g/1.1": task and run, sample and epoch. */
 static void name_sample(reading *r, ms_str eval, ms_str sample)
 {
     char name[256];
     ms_str id = member(sample, "id"), epoch = member(sample, "epoch");
-    ms_str task = short_text(trace_text(r->t, member(eval, "task")), 80);
-    ms_str run = short_text(trace_text(r->t, member(eval, "eval_id")), 8);
-    if (task.len == 0) task = short_text(stem_text(r->path), 80);
+    ms_str task = clip(trace_text(r->t, member(eval, "task")), 80);
+    ms_str run = clip(trace_text(r->t, member(eval, "eval_id")), 8);
+    if (task.len == 0) task = clip(stem_text(r->path), 80);
     if (is_kind(id, MS_JSON_STRING)) id = trace_text(r->t, id);
-    id = short_text(id, 80);
+    id = clip(id, 80);
+    epoch = clip(epoch, 20);
     int n = snprintf(name, sizeof name, "%.*s%s%.*s/%.*s.%.*s", (int)task.len, task.ptr,
                      run.len > 0 ? "-" : "", (int)run.len, run.ptr != NULL ? run.ptr : "",
-                     (int)id.len, id.ptr, (int)(epoch.len < 20 ? epoch.len : 20),
+                     (int)id.len, id.ptr != NULL ? id.ptr : "", (int)epoch.len,
                      epoch.ptr != NULL ? epoch.ptr : "");
     trace_new_session(r->t, ms_str_n(name, (size_t)n));
     trace_fact(r->t, "agent", MS_STR("inspect"));

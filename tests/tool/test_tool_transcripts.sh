@@ -1339,6 +1339,8 @@ long_name=$(printf '%01100d' 0)
 printf '{"schema_version":"ATIF-v1.5","session_id":"s1","steps":[{"source":"user","message":"a","k":"\xff"},{"source":"user","mess' >"$tmp/torn_bytes.json"
 printf '# aider chat started at 2026-01-01\xff\n\n#### one  \n\ntwo\n' >"$tmp/bytes.md"
 printf '# aider chat started at 2026-01-01 10:00:00%s\n\n#### one  \n\ntwo\n' "${wide:0:40}" >"$tmp/dated.md"
+placeholder='{"schema_version":"ATIF-v1.5","session_id":"x'$wide'","steps":[{"source":"user","message":"a"}]}'
+epoch='{"id":"x'$wide'","epoch":"'$wide'","target":"","messages":[{"role":"user","content":"hi"}]}'
 novel='{"type":"user","uuid":"1","sessionId":"s","message":{"content":"one"}}
 {"type":"'x$wide'","uuid":"2","sessionId":"s"}'
 wordless='{"type":"thread.started","thread_id":"t"}
@@ -1423,6 +1425,8 @@ sessions $tmp/bytes.log --json => "session":"aider-2026-01-01�"
 
 == names_are_cut_between_characters
 import $tmp/dated.log $tmp/dated.md => ^appended   2 messages
+view --json - <<<$placeholder => "location":"xé{99}/stdin"
+view --json - <<<$epoch => "location":"stdin/xé{39}\.\\"é{9}"
 view --json - <<<$novel => "type":"claude-code:x[^x]+" -> 0 kept whole: 1 claude-code:x
 
 == item_is_read_when_codex_exec_left_members_out
