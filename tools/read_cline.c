@@ -145,7 +145,7 @@ static bool is_heading(ms_str text, ms_str tool, ms_str *after)
     static const char end[] = "] Result:";
     const size_t n = sizeof end - 1;
     if (text.len < tool.len + n || text.ptr[0] != '[') return false;
-    if (memcmp(text.ptr + 1, tool.ptr, tool.len) != 0) return false;
+    if (tool.len > 0 && memcmp(text.ptr + 1, tool.ptr, tool.len) != 0) return false;
     const char *at = find_bytes(text.ptr, text.len, end, n);
     const char *line = memchr(text.ptr, '\n', text.len);
     if (at == NULL || (line != NULL && line < at)) return false;
