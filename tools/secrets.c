@@ -977,7 +977,8 @@ static bool is_local_part(char c)
     return is_alnum(c) || (c != '\0' && strchr("._%+-", c) != NULL);
 }
 
-/* Finds an e-mail address. at: the '@' */
+/* Finds an e-mail address. One whose domain goes on in a mark is none, as it was none
+ * before that. at: the '@' */
 static bool find_mail(ms_str text, size_t at, secret *out)
 {
     size_t begin = at, end = at + 1, dot;
@@ -986,6 +987,7 @@ static bool find_mail(ms_str text, size_t at, secret *out)
     while (end < text.len && (is_in_set('w', text.ptr[end]) || text.ptr[end] == '.')) {
         end++;
     }
+    if (mark_at(text, end) > 0) return false;
     while (end > at + 1 && !is_alnum(text.ptr[end - 1])) end--;
     for (dot = end; dot > at && is_letter(text.ptr[dot - 1]); dot--) continue;
     bool domain = end - dot >= 2 && dot > at + 2 && text.ptr[dot - 1] == '.';

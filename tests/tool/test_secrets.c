@@ -413,6 +413,11 @@ TEST(masking_changes_nothing_else_when_a_text_has_secrets)
     assert_true(has_text(masked.text, "?[masked e-mail]"));
     assert_true(secrets_mask(masked, SECRETS_PERSONAL, &arena, NULL, NULL, &again));
     assert_ptr_equal(again.text.ptr, masked.text.ptr);
+    snprintf(beside, sizeof beside, "to ann@b.org%s", token);
+    assert_true(secrets_mask(ms_text(beside), SECRETS_PERSONAL, &arena, NULL, NULL, &masked));
+    assert_true(has_text(masked.text, "@b.org[masked github-token]"));
+    assert_true(secrets_mask(masked, SECRETS_PERSONAL, &arena, NULL, NULL, &again));
+    assert_ptr_equal(again.text.ptr, masked.text.ptr);
     char room[16];
     ms_arena full;
     test_arena_init_fixed(&full, room, sizeof room);
