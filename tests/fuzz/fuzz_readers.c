@@ -618,6 +618,8 @@ static size_t bubbles_in(ms_str rows)
 /* How many elements the lists have in which a document of that format has its entries. */
 static size_t elements_of(const fileformat *f, ms_str doc)
 {
+    if (f == &gemini_whole_format && member(doc, "sessionId").ptr == NULL)
+        return 1; /* no session: it is kept as a whole */
     if (f == &gemini_whole_format || f == &opencode_format || f == &cline_format ||
         f == &inspect_sample_format)
         return length_of(member(doc, "messages"));
