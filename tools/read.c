@@ -16,11 +16,10 @@ ms_value value_of(reading *r, ms_str json)
 /* Returns the text of a part that is only text. */
 static ms_str part_text(ms_str part)
 {
-    static const json_key keys[] = {KEY("type"), KEY("text"), KEY("content"),
-                                    KEY("cache_prompt"), KEY("refusal")};
-    ms_str v[5], none = {NULL, 0};
+    static const json_key keys[] = {KEY("type"), KEY("text"), KEY("content")};
+    ms_str v[3], none = {NULL, 0};
     if (is_kind(part, MS_JSON_STRING)) return part;
-    pick(part, keys, 5, v);
+    pick(part, keys, 3, v);
     bool plain = v[0].ptr == NULL || text_is(v[0], "text") ||
                  text_is(v[0], "input_text") || text_is(v[0], "output_text") ||
                  text_is(v[0], "summary_text") || text_is(v[0], "reasoning_text");
@@ -64,6 +63,14 @@ ms_str plain_text(reading *r, ms_str content)
         ms_buf_write(&buf, text.ptr, text.len);
     }
     return n > 0 ? ms_buf_text(&buf) : ms_str_n(NULL, 0);
+}
+
+ms_envelope text_message(ms_str role, ms_value said)
+{
+    ms_envelope m = ms_message(MS_T_TEXT, said);
+    m.role = ms_role_of_word(role);
+    if (m.role == MS_ROLE_OTHER) m.role_name = role;
+    return m;
 }
 
 ms_envelope action_of(ms_str tool, ms_value args)

@@ -73,6 +73,8 @@ ms_str plain_text(reading *r, ms_str content);
 /* Returns whether a list of parts is only plain text. */
 bool is_plain(ms_str content);
 
+/* Makes a text of that role; a role that the library has no word for keeps its own. */
+ms_envelope text_message(ms_str role, ms_value said);
 /* Makes a call; the tool may have no name. */
 ms_envelope action_of(ms_str tool, ms_value args);
 /* Makes a call from JSON values: name, arguments and id. */

@@ -264,7 +264,8 @@ static void state_read(reading *r, ms_str state)
     while (items.ptr != NULL && ms_json_next(&it)) take_run_item(r, it.value, &of);
     if (items.ptr == NULL) take_outputs(r, list, &of);
     note_responses(r, &of, none);
-    if (pending.ptr != NULL) take_input(r, pending);
+    bool waits = pending.ptr != NULL && !is_kind(pending, MS_JSON_NULL);
+    if (waits) take_input(r, pending);
 }
 
 const fileformat agents_state_format = {

@@ -71,6 +71,9 @@ static void take_tokens(chat *c, ms_str text)
     if (cost != NULL) u.cost = strtod(cost + 7, NULL);
     u.model = c->r->model;
     if (c->answered) trace_use(c->r->t, &u);
+    else if (!is_no_use(&u)) {
+        trace_incomplete(c->r->t, MS_STR("usage without an answer"));
+    }
 }
 
 static void aider_flush(chat *c)

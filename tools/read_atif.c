@@ -37,9 +37,9 @@ static void take_header(reading *r, ms_str doc)
     for (size_t i = 0; i < id.len; i++) {
         digit = digit || (id.ptr[i] >= '0' && id.ptr[i] <= '9');
     }
-    int n = snprintf(name, sizeof name, "%.*s/%.*s", (int)(id.len < 200 ? id.len : 200),
-                     id.ptr != NULL ? id.ptr : "", (int)(stem.len < 200 ? stem.len : 200),
-                     stem.ptr);
+    ms_str word = clip(id, 200), file = clip(stem, 200);
+    int n = snprintf(name, sizeof name, "%.*s/%.*s", (int)word.len,
+                     word.ptr != NULL ? word.ptr : "", (int)file.len, file.ptr);
     if (id.len == 0) session_of_path(r);
     else trace_session(r->t, digit ? id : ms_str_n(name, (size_t)n));
     for (size_t i = 0; i < COUNT_OF(facts); i++) {
@@ -153,9 +153,13 @@ static void take_step(reading *r, ms_str step)
 
 static void take_steps(reading *r, ms_str doc)
 {
-    ms_str steps = member(doc, "steps");
+    ms_str steps = member(doc, "steps"), none = {NULL, 0};
+    bool list = is_kind(steps, MS_JSON_ARRAY);
     ms_json_iter it = ms_json_iterate(steps);
-    while (is_kind(steps, MS_JSON_ARRAY) && ms_json_next(&it)) take_step(r, it.value);
+    while (list && ms_json_next(&it)) take_step(r, it.value);
+    if (list) return;
+    trace_entry(r->t, none, none, r->agent.len > 0 ? ENTRY_SIDE : 0);
+    trace_unknown(r->t, MS_STR("trajectory without steps"), doc);
 }
 
 /* Reads an embedded subagent; its own subagents are kept as JSON. */

@@ -143,8 +143,7 @@ static void take_message(reading *r, chat_tree *t, const chat_node *n)
         m = user ? ms_user_message(said) : ms_assistant_message(said);
         if (user) note_prompt(r, member(content, "parts"));
     } else {
-        m = ms_message(MS_T_TEXT, said);
-        m.role = ms_role_of_word(trace_text(r->t, role));
+        m = text_message(trace_text(r->t, role), said);
     }
     put(r, &m, n);
 }
@@ -201,21 +200,22 @@ static void take_conversation(reading *r, ms_str v)
         trace_unknown(r->t, MS_STR("conversation"), v);
         return;
     }
+    if (r->talk.ptr != NULL) trace_new_session(r->t, none);
+    if (is_kind(id, MS_JSON_STRING)) trace_session(r->t, trace_text(r->t, id));
+    else session_of_path(r);
+    r->talk = v;
     ms_json_iter it = ms_json_iterate(member(v, "mapping"));
     while (ms_json_next(&it)) {
         chat_node n = {member(it.value, "id"), member(it.value, "parent"),
                        member(it.value, "message"), member(it.value, "children"), false};
-        arrput(t.nodes, n);
-        hmput(t.of_id, hash_text(n.id), arrlenu(t.nodes));
+        if (is_object(it.value)) {
+            arrput(t.nodes, n);
+            hmput(t.of_id, hash_text(n.id), arrlenu(t.nodes));
+        } else {
+            trace_entry(r->t, none, none, 0);
+            trace_unknown(r->t, MS_STR("node"), it.value);
+        }
     }
-    if (r->talk.ptr == NULL && is_kind(id, MS_JSON_STRING)) {
-        trace_session(r->t, trace_text(r->t, id));
-    } else if (is_kind(id, MS_JSON_STRING)) {
-        trace_new_session(r->t, trace_text(r->t, id));
-    } else if (r->talk.ptr == NULL) {
-        session_of_path(r);
-    }
-    r->talk = v;
     trace_fact(r->t, "agent", MS_STR("chatgpt"));
     trace_fact(r->t, "title", trace_text(r->t, member(v, "title")));
     take_tree(r, &t);

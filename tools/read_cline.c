@@ -49,6 +49,7 @@ static void take_metrics(reading *r, const ms_str *v)
 /* The rows of ui_messages.json that are not counted yet. */
 typedef struct paid {
     file_text file;
+    ms_arena arena;           /* what is whole of a damaged file */
     ms_json_iter it;
     bool any;                 /* the model has answered */
     bool end;
@@ -92,7 +93,21 @@ static void take_paid(reading *r, paid *p, double until)
         any = add_row(r, next.value, &u) || any;
     }
     if (!any) return;
-    put_use(r, &u);
+    if (p->any) put_use(r, &u);
+    else if (!is_no_use(&u)) trace_incomplete(r->t, MS_STR("usage without an answer"));
+}
+
+/* Checks a file beside the transcript. Damage is reported and counted, and of a list
+ * what is whole before it is read; false: nothing can be read. */
+static bool is_whole_or_cut(reading *r, const char *path, ms_str text, ms_arena *arena,
+                            ms_str *doc)
+{
+    ms_error err;
+    size_t kept;
+    if (ms_json_check(text, NULL, doc, &err) == MS_OK) return true;
+    complain("%s: %s; the rest is left out", path, err.message);
+    trace_incomplete(r->t, MS_STR("damaged file beside the transcript"));
+    return json_close(text, arena, doc, &kept);
 }
 
 static void paid_begin(reading *r, paid *p)
@@ -107,7 +122,7 @@ static void paid_begin(reading *r, paid *p)
     memcpy(path, r->path, len);
     memcpy(path + len, name, sizeof name);
     if (is_there(path) && is_read(file_load(&p->file, path)) &&
-        ms_json_check(p->file.text, NULL, &doc, NULL) == MS_OK &&
+        is_whole_or_cut(r, path, p->file.text, &p->arena, &doc) &&
         is_kind(doc, MS_JSON_ARRAY)) {
         p->it = ms_json_iterate(doc);
         p->end = false;
@@ -130,7 +145,7 @@ static bool is_heading(ms_str text, ms_str tool, ms_str *after)
     static const char end[] = "] Result:";
     const size_t n = sizeof end - 1;
     if (text.len < tool.len + n || text.ptr[0] != '[') return false;
-    if (memcmp(text.ptr + 1, tool.ptr, tool.len) != 0) return false;
+    if (tool.len > 0 && memcmp(text.ptr + 1, tool.ptr, tool.len) != 0) return false;
     const char *at = find_bytes(text.ptr, text.len, end, n);
     const char *line = memchr(text.ptr, '\n', text.len);
     if (at == NULL || (line != NULL && line < at)) return false;
@@ -241,8 +256,8 @@ static void take_message(reading *r, ms_str message, paid *p, open_calls *open)
     if (c.text.len > 0) put_compaction(r, &c, &like, none);
     else put_blocks(r, user, v[M_CONTENT], &like, none);
     if (!user) take_metrics(r, v);
-    if (!user && p != NULL) take_paid(r, p, number_of(v[M_TS]));
     if (!user && p != NULL) p->any = true;
+    if (!user && p != NULL) take_paid(r, p, number_of(v[M_TS]));
 }
 
 static void take_list(reading *r, ms_str list, paid *p)
@@ -269,7 +284,7 @@ static void take_beside(reading *r)
     memcpy(path, r->path, len - sizeof end + 1);
     memcpy(path + len - sizeof end + 1, ".json", 6);
     if (is_there(path) && is_read(file_load(&f, path)) &&
-        ms_json_check(f.text, NULL, &doc, NULL) == MS_OK) {
+        is_whole_or_cut(r, path, f.text, trace_arena(r->t), &doc)) {
         for (size_t i = 0; i < COUNT_OF(facts); i++) {
             trace_fact(r->t, facts[i][1], trace_text(r->t, member_at(doc, facts[i][0])));
         }
@@ -302,8 +317,9 @@ static void roo_read(reading *r, ms_str doc)
                                                              : MS_STR("cline"));
     paid_begin(r, &p);
     take_list(r, doc, &p);
-    if (p.any) take_paid(r, &p, HUGE_VAL);
+    take_paid(r, &p, HUGE_VAL);
     file_free(&p.file);
+    ms_arena_deinit(&p.arena);
 }
 
 const fileformat cline_format = {

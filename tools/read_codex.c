@@ -21,7 +21,7 @@ static const json_key item_keys[] = {
     KEY("function"), KEY("result"), KEY("id"), KEY("message"),
 };
 
-/* Who notes a prompt. */
+/* What prompt_note is called for: a response_item with a prompt. */
 enum { ITEM };
 
 static const char *const line_types[] = {"session_meta", "response_item", "event_msg",
@@ -173,11 +173,7 @@ static ms_envelope message_of(reading *r, const ms_str *p)
     ms_value said = said_by(r, p[P_CONTENT]);
     if (text_is(p[P_ROLE], "assistant")) return ms_assistant_message(said);
     if (text_is(p[P_ROLE], "user")) return ms_user_message(said);
-    ms_str word = trace_text(r->t, p[P_ROLE]);
-    ms_envelope m = ms_message(MS_T_TEXT, said);
-    m.role = ms_role_of_word(word);
-    if (m.role == MS_ROLE_OTHER) m.role_name = word;
-    return m;
+    return text_message(trace_text(r->t, p[P_ROLE]), said);
 }
 
 /* Reads a call in any form of Codex's versions; false: the entry is no call. */

@@ -275,6 +275,8 @@ static void cursor_read(reading *r, ms_str rows)
         size_t prefix = sizeof "\"bubbleId:" - 1 + session.len - 1;
         ms_str id = key.len > prefix ? ms_str_n(key.ptr + prefix, key.len - prefix - 1)
                                      : ms_str_n(NULL, 0);
+        bubble_at *same = hmgetp_null(s.of_bubble, hash_text(id));
+        if (same != NULL) trace_incomplete(r->t, MS_STR("bubble that comes again"));
         arrput(s.rows, text);
         hmput(s.of_bubble, hash_text(id), arrlenu(s.rows));
     }

@@ -181,15 +181,16 @@ static void gemini_read(reading *r, ms_str entry)
 {
     ms_str v[G_KEYS];
     pick(entry, keys, G_KEYS, v);
-    if (v[G_SET].ptr != NULL) {
-        take_set(r, v[G_SET]);
-    } else if (v[G_REWIND].ptr != NULL) {
-        trace_take_back(r->t, v[G_REWIND]);
-        trace_left_out(r->t, MS_STR("$rewindTo"));
-    } else if (v[G_SESSION].ptr != NULL) {
+    bool header = v[G_SESSION].ptr != NULL, set = v[G_SET].ptr != NULL;
+    if (header) {
         take_header(r, v);
         take_list(r, v[G_MESSAGES]);
-    } else {
+    }
+    if (set) take_set(r, v[G_SET]);
+    if (v[G_REWIND].ptr != NULL) {
+        trace_take_back(r->t, v[G_REWIND]);
+        trace_left_out(r->t, MS_STR("$rewindTo"));
+    } else if (!header && !set) {
         take_message(r, entry, v);
     }
 }

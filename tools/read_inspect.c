@@ -125,7 +125,6 @@ static void take_message(reading *r, ms_str attachments, ms_str message)
     ms_str content = v[I_CONTENT];
     if (text_is(v[I_ROLE], "assistant")) {
         put_assistant(r, v, content, &first);
-        r->said++;
         return;
     }
     ms_value said = said_by(r, content);
@@ -158,7 +157,8 @@ static void put_usage(reading *r, ms_str usage, ms_str model)
     uint64_t total = count_of(member(usage, "total_tokens"));
     if (total != u.input + u.output) u.input += u.cached + u.written;
     u.model = trace_text(r->t, model);
-    put_use(r, &u);
+    if (r->said > 0) put_use(r, &u);
+    else if (!is_no_use(&u)) trace_incomplete(r->t, MS_STR("usage without an answer"));
 }
 
 /* Adds the cost of the sample, by model; in an older log the cost of the last answer. */
@@ -175,26 +175,20 @@ static void take_usage(reading *r, ms_str sample)
     if (!any && is_object(last)) put_usage(r, last, member_at(sample, "output.model"));
 }
 
-static ms_str short_text(ms_str text, size_t limit)
-{
-    if (text.len > limit) text.len = limit;
-    while (text.len > 0 && !ms_utf8_check(text, NULL)) text.len--;
-    return text;
-}
-
 /* Names the session "popularity-hj8C8q8g/1.1": task and run, sample and epoch. */
 static void name_sample(reading *r, ms_str eval, ms_str sample)
 {
     char name[256];
     ms_str id = member(sample, "id"), epoch = member(sample, "epoch");
-    ms_str task = short_text(trace_text(r->t, member(eval, "task")), 80);
-    ms_str run = short_text(trace_text(r->t, member(eval, "eval_id")), 8);
-    if (task.len == 0) task = short_text(stem_text(r->path), 80);
+    ms_str task = clip(trace_text(r->t, member(eval, "task")), 80);
+    ms_str run = clip(trace_text(r->t, member(eval, "eval_id")), 8);
+    if (task.len == 0) task = clip(stem_text(r->path), 80);
     if (is_kind(id, MS_JSON_STRING)) id = trace_text(r->t, id);
-    id = short_text(id, 80);
+    id = clip(id, 80);
+    epoch = clip(epoch, 20);
     int n = snprintf(name, sizeof name, "%.*s%s%.*s/%.*s.%.*s", (int)task.len, task.ptr,
                      run.len > 0 ? "-" : "", (int)run.len, run.ptr != NULL ? run.ptr : "",
-                     (int)id.len, id.ptr, (int)(epoch.len < 20 ? epoch.len : 20),
+                     (int)id.len, id.ptr != NULL ? id.ptr : "", (int)epoch.len,
                      epoch.ptr != NULL ? epoch.ptr : "");
     trace_new_session(r->t, ms_str_n(name, (size_t)n));
     trace_fact(r->t, "agent", MS_STR("inspect"));
@@ -205,10 +199,15 @@ static void name_sample(reading *r, ms_str eval, ms_str sample)
 static void take_sample(reading *r, ms_str eval, ms_str sample)
 {
     ms_str list = member(sample, "messages"), all = member(sample, "attachments");
+    ms_str none = {NULL, 0};
     name_sample(r, eval, sample);
     ms_json_iter it = ms_json_iterate(list);
-    while (is_kind(list, MS_JSON_ARRAY) && ms_json_next(&it)) {
+    for (r->said = 0; is_kind(list, MS_JSON_ARRAY) && ms_json_next(&it); r->said++) {
         take_message(r, all, it.value);
+    }
+    if (!is_kind(list, MS_JSON_ARRAY)) {
+        trace_entry(r->t, none, none, 0);
+        trace_unknown(r->t, MS_STR("sample without messages"), sample);
     }
     take_usage(r, sample);
 }

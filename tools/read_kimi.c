@@ -136,8 +136,7 @@ static void take_message(reading *r, ms_str line)
     }
     ms_value said = said_by(r, content);
     ms_envelope m = user ? ms_user_message(said) : ms_assistant_message(said);
-    if (text_is(role, "system")) m = ms_message(MS_T_TEXT, said);
-    if (text_is(role, "system")) m.role = ms_role_of_word(MS_STR("system"));
+    if (text_is(role, "system")) m = text_message(MS_STR("system"), said);
     if (typed) note_prompt(r, content);
     if (!typed && origin.ptr != NULL) {
         m.extra = object_text(r, "{\"origin\":", origin, "}");

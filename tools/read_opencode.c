@@ -49,7 +49,8 @@ static bool take_tokens(reading *r, ms_str info, ms_str from)
     u.model = trace_text(r->t, member(info, "modelID"));
     if (u.model.len == 0) u.model = trace_text(r->t, member_at(info, "model.modelID"));
     u.answer = trace_text(r->t, member(info, "id"));
-    put_use(r, &u);
+    if (r->said > 0) put_use(r, &u);
+    else if (!is_no_use(&u)) trace_incomplete(r->t, MS_STR("usage without an answer"));
     return u.input + u.output > 0;
 }
 
@@ -57,6 +58,7 @@ static void put(reading *r, ms_envelope *m, ms_str info, ms_str when, bool *firs
 {
     ms_str created = when.ptr != NULL ? when : member_at(info, "time.created");
     trace_time_ms(m, created);
+    r->said++;
     put_piece(r, m, member(info, "id"), first);
 }
 
@@ -68,9 +70,12 @@ static void put_tool(reading *r, ms_str part, ms_str info, bool *first)
     ms_str id = m.call_id, tool = m.tool;
     put(r, &m, info, member_at(state, "time.start"), first);
     bool bad = text_is(status, "error");
-    ms_str said = member(state, bad ? "error" : "output");
-    if (said.ptr == NULL) return; /* it was running */
+    ms_str said = member(state, bad ? "error" : "output"), file;
+    ms_str files = member(state, "attachments");
+    bool attached = is_kind(files, MS_JSON_ARRAY) && ms_json_element(files, 0, &file);
+    if (said.ptr == NULL && !attached) return; /* it was running */
     m = result_message(value_of(r, said), bad);
+    if (attached) m.extra = object_text(r, "{\"attachments\":", files, "}");
     m.call_id = id;
     m.tool = tool;
     put(r, &m, info, member_at(state, "time.end"), first);
@@ -141,6 +146,7 @@ static void put_summary(reading *r, ms_str info, ms_str parts, bool *first)
     trace_time_ms(&like, member_at(info, "time.created"));
     like.id = trace_text(r->t, member(info, "id"));
     put_compaction(r, &c, &like, none);
+    r->said++;
     *first = false;
 }
 
@@ -169,7 +175,7 @@ static void take_message(reading *r, ms_str message)
         put(r, &m, info, none, &first);
     }
     if (first && n == 0) trace_incomplete(r->t, MS_STR("empty message"));
-    if (user || first || take_tokens(r, info, info)) return;
+    if (user || take_tokens(r, info, info)) return;
     it = ms_json_iterate(parts);
     while (is_kind(parts, MS_JSON_ARRAY) && ms_json_next(&it)) {
         if (text_is(member(it.value, "type"), "step-finish")) {
@@ -182,6 +188,8 @@ static void opencode_read(reading *r, ms_str doc)
 {
     ms_str info = member(doc, "info"), list = member(doc, "messages");
     take_info(r, info);
+    r->compaction = ms_str_n(NULL, 0); /* of another session: its text may be gone */
+    r->said = 0;
     ms_json_iter it = ms_json_iterate(list);
     while (ms_json_next(&it)) take_message(r, it.value);
     ms_str revert = member_at(info, "revert.messageID");

@@ -53,7 +53,7 @@ static uint64_t number_text(reading *r, ms_str value)
 static void span_time(reading *r, ms_envelope *m, ms_str span, const char *name)
 {
     uint64_t nanos = number_text(r, member(span, name));
-    if (nanos == 0) return;
+    if (nanos == 0 || nanos > INT64_MAX) return;
     m->has_time = true;
     m->time_ns = (int64_t)nanos;
 }
@@ -164,7 +164,7 @@ static void take_chat(reading *r, ms_str span, const ms_str *v, tally_row *talk)
     talk->count = (n > had ? n : had) + out;
     if (trace_has_prompt(r->t)) talk->bytes = 1;
     if (r->said == said) trace_left_out(r->t, MS_STR("chat without a new message"));
-    if (r->said > 0) take_usage(r, v);
+    take_usage(r, v);
 }
 
 /* Begins the session of a span, unless it goes on: spans of several conversations may
@@ -190,12 +190,13 @@ static void take_span(reading *r, ms_str span)
     ms_str model = v[A_ANSWERED].ptr != NULL ? v[A_ANSWERED] : v[A_MODEL];
     if (model.ptr != NULL) trace_fact(r->t, "model", trace_text(r->t, model));
     if (v[A_AGENT].ptr != NULL) trace_fact(r->t, "agent", trace_text(r->t, v[A_AGENT]));
+    if (v[A_SYSTEM].ptr != NULL) trace_left_out(r->t, MS_STR("system instructions"));
     if (text_is(v[A_OPERATION], "execute_tool")) {
         take_tool(r, span, v, none);
     } else if (v[A_IN].ptr != NULL || v[A_OUT].ptr != NULL) {
         take_chat(r, span, v, talk);
     } else {
-        if (r->said > 0 && text_is(v[A_OPERATION], "chat")) take_usage(r, v);
+        if (text_is(v[A_OPERATION], "chat")) take_usage(r, v);
         ms_str name = trace_text(r->t, v[A_OPERATION]);
         trace_left_out(r->t, name.len > 0 ? name : MS_STR("span"));
     }

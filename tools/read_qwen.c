@@ -94,8 +94,8 @@ static void take_usage(reading *r, const ms_str *v)
     u.answer = trace_text(r->t, told ? r->turn : v[Q_UUID]);
     u.model = trace_text(r->t, v[Q_MODEL]);
     if (told) r->turn = ms_str_n(NULL, 0);
-    if (is_side(v)) trace_incomplete(r->t, MS_STR("usage of a subagent"));
-    else if (is_object(v[Q_USAGE])) put_use(r, &u);
+    if (!is_side(v)) put_use(r, &u);
+    else if (!is_no_use(&u)) trace_incomplete(r->t, MS_STR("usage of a subagent"));
 }
 
 /* Returns whether an object has a member beside these. */

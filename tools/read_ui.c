@@ -61,8 +61,7 @@ static bool part_of(reading *r, ms_str role, ms_str part, ms_envelope *m)
     } else if (text_is(role, "assistant")) {
         *m = ms_assistant_message(ms_text_n(text));
     } else {
-        *m = ms_message(MS_T_TEXT, ms_text_n(text));
-        m->role = ms_role_of_word(trace_text(r->t, role));
+        *m = text_message(trace_text(r->t, role), ms_text_n(text));
     }
     return true;
 }

@@ -589,6 +589,20 @@ static size_t name_end(ms_str text, size_t at)
     return at;
 }
 
+enum { MARK_MAX = 48 };       /* bytes of a mark "[masked KIND]", at most */
+
+/* Returns whether the kind of a mark ends at a place. */
+static bool is_in_mark(ms_str text, size_t at)
+{
+    static const char begin[] = "[masked ";
+    const size_t n = sizeof begin - 1, end = at;
+    while (at > 0 && end - at < MARK_MAX &&
+           (is_alnum(text.ptr[at - 1]) || text.ptr[at - 1] == '-')) {
+        at--;
+    }
+    return at >= n && holds(text, at - n, begin);
+}
+
 static int name_before(ms_str text, size_t at)
 {
     size_t end = name_end(text, at);
@@ -598,8 +612,7 @@ static int name_before(ms_str text, size_t at)
         bool whole = strcmp(names[i].word, "pass") == 0 ||
                      strcmp(names[i].word, "auth") == 0;
         if (whole && !is_begin(text, end - len)) continue;
-        bool mark = end - len >= 8 && holds(text, end - len - 8, "[masked ");
-        return mark ? -1 : (int)i; /* the word of a mark names nothing */
+        return is_in_mark(text, end) ? -1 : (int)i; /* a mark names nothing */
     }
     return -1;
 }
@@ -630,14 +643,26 @@ static size_t quoted_length(ms_str text, size_t at, bool nested)
     return i - at;
 }
 
-/* Returns the length of a value without quotes, to a blank or a bracket. 0: too long, or
- * an expression, a=b or a:b. So each byte is in few values: in token=token=token= the
- * first one ends at the second =. */
-static size_t bare_length(ms_str text, size_t at)
+/* Returns the length of a mark "[masked KIND]" at a place; 0 if there is none. */
+static size_t mark_at(ms_str text, size_t at)
 {
     size_t i = at;
-    for (; i < text.len && !ends_value(text.ptr[i], false); i++) {
+    if (!holds(text, at, "[masked ")) return 0;
+    while (i < text.len && i - at < MARK_MAX && text.ptr[i] != ']') i++;
+    return i < text.len && text.ptr[i] == ']' && is_in_mark(text, i) ? i + 1 - at : 0;
+}
+
+/* Returns the length of a value without quotes, to a blank or a bracket; a mark is a part
+ * of it, as what it stands for was. 0: too long, or an expression, a=b or a:b. So each
+ * byte is in few values: in token=token=token= the first one ends at the second =. */
+static size_t bare_length(ms_str text, size_t at)
+{
+    size_t i = at, mark;
+    for (; i < text.len; i++) {
         char c = text.ptr[i];
+        if ((mark = mark_at(text, i)) > 0) i += mark - 1;
+        if (mark > 0) continue;
+        if (ends_value(c, false)) break;
         bool inside = i > at && i + 1 < text.len && !ends_value(text.ptr[i + 1], false);
         if (i - at >= VALUE_MAX || (inside && (c == ':' || c == '='))) return 0;
     }
@@ -952,7 +977,8 @@ static bool is_local_part(char c)
     return is_alnum(c) || (c != '\0' && strchr("._%+-", c) != NULL);
 }
 
-/* Finds an e-mail address. at: the '@' */
+/* Finds an e-mail address. One whose domain goes on in a mark is none, as it was none
+ * before that. at: the '@' */
 static bool find_mail(ms_str text, size_t at, secret *out)
 {
     size_t begin = at, end = at + 1, dot;
@@ -961,6 +987,7 @@ static bool find_mail(ms_str text, size_t at, secret *out)
     while (end < text.len && (is_in_set('w', text.ptr[end]) || text.ptr[end] == '.')) {
         end++;
     }
+    if (mark_at(text, end) > 0) return false;
     while (end > at + 1 && !is_alnum(text.ptr[end - 1])) end--;
     for (dot = end; dot > at && is_letter(text.ptr[dot - 1]); dot--) continue;
     bool domain = end - dot >= 2 && dot > at + 2 && text.ptr[dot - 1] == '.';

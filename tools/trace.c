@@ -861,7 +861,7 @@ static void note_use(note_text *n, const use *u)
     if (u->written_1h > 0) note_number(n, "cache_write_1h_tokens", u->written_1h);
     note_number(n, "reasoning_tokens", u->reasoning);
     ms_str cost = dollars_of(u->cost_text, text);
-    if (cost.len == 0 && u->cost > 0) {
+    if (cost.len == 0 && u->cost > 0 && u->cost < 1e300) { /* JSON has no infinity */
         cost = ms_str_n(text, (size_t)snprintf(text, sizeof text, "%.10g", u->cost));
     }
     if (cost.len > 0) {
@@ -937,11 +937,21 @@ void use_of_response(ms_str response, ms_arena *arena, use *u)
     u->answer = text_of(arena, member(response, "id"));
 }
 
+bool is_no_use(const use *u)
+{
+    return u->input == 0 && u->output == 0 && u->cost <= 0 &&
+           number_of(u->cost_text) <= 0;
+}
+
 void trace_use(trace *t, const use *u)
 {
     cost_note c;
     size_t messages = arrlenu(t->numbers) + arrlenu(t->staged);
-    if (messages == 0 || (u->input == 0 && u->output == 0)) return;
+    if (is_no_use(u)) return;
+    if (messages == 0) {
+        trace_incomplete(t, MS_STR("usage without an answer"));
+        return;
+    }
     memset(&c, 0, sizeof c);
     c.json = use_text(t, u);
     c.message = (uint32_t)(messages - 1);

@@ -81,8 +81,11 @@ void trace_left_out(trace *t, ms_str type);
  * which it belongs to is absent. */
 void trace_incomplete(trace *t, ms_str what);
 
-/* Adds the cost of the answer whose last message was added. */
+/* Adds the cost of the answer whose last message was added. Before the first message of
+ * the file it is counted as incomplete. */
 void trace_use(trace *t, const use *u);
+/* Returns whether that is nothing: no tokens, and no dollars. */
+bool is_no_use(const use *u);
 
 /* Notes what all answers of the session so far cost, as the file spells it, with the last
  * answer. A total that falls has begun again. */

@@ -1340,6 +1340,8 @@ long_name=$(printf '%01100d' 0)
 printf '{"schema_version":"ATIF-v1.5","session_id":"s1","steps":[{"source":"user","message":"a","k":"\xff"},{"source":"user","mess' >"$tmp/torn_bytes.json"
 printf '# aider chat started at 2026-01-01\xff\n\n#### one  \n\ntwo\n' >"$tmp/bytes.md"
 printf '# aider chat started at 2026-01-01 10:00:00%s\n\n#### one  \n\ntwo\n' "${wide:0:40}" >"$tmp/dated.md"
+placeholder='{"schema_version":"ATIF-v1.5","session_id":"x'$wide'","steps":[{"source":"user","message":"a"}]}'
+epoch='{"id":"x'$wide'","epoch":"'$wide'","target":"","messages":[{"role":"user","content":"hi"}]}'
 novel='{"type":"user","uuid":"1","sessionId":"s","message":{"content":"one"}}
 {"type":"'x$wide'","uuid":"2","sessionId":"s"}'
 wordless='{"type":"thread.started","thread_id":"t"}
@@ -1371,6 +1373,43 @@ entry() { printf '{"type":"%s","uuid":"%s","sessionId":"s","message":{"role":"%s
 deep_text='{"timestamp":"2026-01-01T10:00:00Z","type":"session_meta","payload":{"id":"s"}}
 {"timestamp":"2026-01-01T10:00:00Z","type":"response_item","payload":{"type":"function_call","name":"f","call_id":"c","arguments":"{\"x\":'$(nested 505)'}"}}'
 without_parts='{"info":{"id":"s"},"messages":[{"info":{"id":"1","role":"user"},"parts":[{"type":"text","text":"one"}]},{"info":{"id":"2","role":"user"},"parts":[]}]}'
+# What an answer cost, and where there is none; what a document has beside its list.
+priceless=${aider/5 received./5 received. Cost: \$inf message.}
+spent='# aider chat started at 2026-01-01 10:00:00
+
+> Tokens: 7 sent, 5 received.
+
+#### one  
+'
+free='{"type":"session","id":"p2","cwd":"/x"}
+{"type":"message","id":"a","message":{"role":"assistant","content":"one","usage":{"input":0,"output":0,"cost":{"total":0.25}}}}'
+beside='{"sessionId":"g","projectHash":"p","$set":{"summary":"T"},"messages":[{"id":"1","type":"user","content":"one"},{"id":"2","type":"user","content":"two"}]}'
+stopped='{"info":{"id":"s"},"messages":[{"info":{"id":"1","role":"user"},"parts":[{"type":"text","text":"one"}]},
+{"info":{"id":"2","role":"assistant","tokens":{"input":5,"output":7}},"parts":[{"type":"step-start"}]},
+{"info":{"id":"3","role":"assistant"},"parts":[{"type":"tool","tool":"read","callID":"c","state":{"status":"completed","input":{},"output":"","attachments":[{"type":"file","url":"data:x"}]}}]}]}'
+unasked='{"info":{"id":"s"},"messages":[{"info":{"id":"2","role":"assistant","tokens":{"input":5,"output":7}},"parts":[{"type":"step-start"}]}]}'
+# Two sessions: one that announces a summary, and one that has a summary.
+sums='[{"id":"m1","session_id":"s1","data":"{\"role\":\"user\"}"},{"id":"m2","session_id":"s2","data":"{\"role\":\"assistant\",\"summary\":true}"}]
+[{"id":"p1","message_id":"m1","session_id":"s1","data":"{\"type\":\"compaction\",\"auto\":true}"},{"id":"p2","message_id":"m2","session_id":"s2","data":"{\"type\":\"text\",\"text\":\"the sum\"}"}]'
+torn_roo=$tmp/roo.torn/tasks/t1 early_roo=$tmp/roo.early/tasks/t1
+mkdir -p "$torn_roo" "$early_roo"
+cp "$roo" "$torn_roo"
+head -c -20 "${roo%/*}/ui_messages.json" >"$torn_roo/ui_messages.json"
+cp "${roo%/*}/ui_messages.json" "$early_roo"
+printf '[{"ts":10,"role":"user","content":"do it"}]' >"$early_roo/api_conversation_history.json"
+roles='{"conversation_id":"g-5","current_node":"n","mapping":{"x":7,'$(gpt_node n null '' critic '{"content_type":"text","parts":["hm"]}' '"all"')'}}'
+nameless="[$roles,{\"current_node\":\"n\",\"mapping\":{$(gpt_node n null '' user '{"content_type":"text","parts":["other"]}' '"all"')}}]"
+critic='[{"role":"critic","parts":[{"type":"text","text":"hm"}]}]'
+subagents='{"schema_version":"ATIF-v1.5","session_id":"s1","steps":[{"source":"user","message":"a"}],"subagent_trajectories":[7,{"trajectory_id":"t"}]}'
+samples='{"version":2,"eval":{"task":"t"},"samples":[{"id":1,"epoch":1,"messages":[{"role":"user","content":"one"}]},7,{"id":2,"epoch":1,"messages":[],"model_usage":{"m":{"input_tokens":5,"output_tokens":7}}}]}'
+instructed=$(attributed '"stringValue":"[{\"role\":\"user\",\"parts\":[{\"type\":\"text\",\"content\":\"one\"}]}]"' |
+    sed 's/"traceId":"t",/&"startTimeUnixNano":"18446744073709551615",/
+        s/"attributes":\[/&{"key":"gen_ai.system_instructions","value":{"stringValue":"[]"}},/')
+echo "$instructed" >"$tmp/instructed.jsonl"
+bubbles='[{"session":"c","key":"composerData:c","value":"{\"fullConversationHeadersOnly\":[{\"bubbleId\":\"b\"}]}"},
+{"session":"c","key":"bubbleId:c:b","value":"{\"type\":1,\"text\":\"one\"}"},{"session":"c","key":"bubbleId:c:b","value":"{\"type\":1,\"text\":\"two\"}"}]'
+aside='{"uuid":"a","sessionId":"q","type":"assistant","agentId":"x","message":{"role":"model","parts":[{"text":"one"}]}}'
+waiting=$(sed 's/"pending_input":\[\]/"pending_input":null/' $streams/run-state.json)
 session <<'END'
 == line_nested_too_deep_is_left_out_and_the_others_are_read
 import $tmp/deep.log $tmp/deep.jsonl => ^appended   3 messages -> 3 line 2, column .*expected less nesting; left out
@@ -1387,6 +1426,8 @@ sessions $tmp/bytes.log --json => "session":"aider-2026-01-01�"
 
 == names_are_cut_between_characters
 import $tmp/dated.log $tmp/dated.md => ^appended   2 messages
+view --json - <<<$placeholder => "location":"xé{99}/stdin"
+view --json - <<<$epoch => "location":"stdin/xé{39}\.\\"é{9}"
 view --json - <<<$novel => "type":"claude-code:x[^x]+" -> 0 kept whole: 1 claude-code:x
 
 == item_is_read_when_codex_exec_left_members_out
@@ -1396,6 +1437,40 @@ view --json - <<<$wordless => "type":"assistant_message".*"content":"" => "args"
 view --json - <<<$twice =1> "content":"one" -> 0 left out, empty or incomplete: 1 empty message$
 view --json - <<<$spans =0> content -> 0 left out, empty or incomplete: 1 messages that are no list, 1 message without parts$
 view --json - <<<$without_parts =1> content -> 0 left out, empty or incomplete: 1 empty message$
+
+== cost_that_is_no_number_is_left_out
+$ total output_tokens - <<<$priceless => ^5$
+usage --json - <<<$priceless =0> "cost":inf
+usage --json - <<<$free => "cost":0.25
+
+== usage_without_an_answer_is_counted
+usage --json - <<<$spent => * -> 0 left out, empty or incomplete: 1 usage without an answer$
+usage --json $early_roo => * -> 0 left out, empty or incomplete: 1 usage without an answer$
+usage --json - <<<$unasked => * -> 0 left out, empty or incomplete: 1 usage without an answer$
+$ total output_tokens - <<<$stopped => ^7$
+
+== costs_are_read_as_far_as_their_file_is_whole
+$ total output_tokens $torn_roo/api_conversation_history.json => ^17$ -> 0 ui_messages.json: JSON at line .*; the rest is left out$|1 damaged file beside the transcript$
+
+== files_of_a_result_are_kept
+view --json - <<<$stopped => "observation".*"extra":\{"attachments":\[\{"type":"file","url":"data:x"\}\]\}
+
+== list_is_read_whatever_stands_beside_it
+$ texts <<<$beside => ^one two$
+view --json - <<<$sums => "compaction".*the sum =0> "auto"
+
+== elements_that_are_no_entries_are_counted
+view --json - <<<$subagents =3> -> 0 kept whole: 2 atif:trajectory without steps$
+view --json - <<<$samples =2> -> 0 kept whole: 1 inspect:sample without messages|incomplete: 1 usage without an answer
+view --json - <<<$nameless =3> => "role":"critic" => "location":"stdin".*other -> 0 kept whole: 1 chatgpt:node$
+view - <<<$bubbles =1> two -> 0 incomplete: 1 bubble that comes again$
+sync $tmp/instructed.log $tmp/instructed.jsonl => system instructions -> 0 *
+view --json $tmp/instructed.log => "one" =0> "time"
+
+== what_has_nothing_is_not_counted
+view --json - <<<$aside =1>
+view --json - <<<$waiting =10>
+view --json - <<<$critic => "role":"critic"
 
 == name_is_shortened_when_no_store_would_take_it
 import $tmp/nul.log $tmp/nul.jsonl => ^appended   2 messages
