@@ -1630,6 +1630,13 @@ TEST(step_that_does_not_end_is_counted_and_unfinished)
     assert_int_equal(ms_get_by_seq(store, out.first_seq, &arena, &msg, NULL), MS_OK);
     assert_true(ms_str_equal(ms_content(msg).text, MS_STR("one")));
     assert_true(ms_flags(msg) & MS_FLAG_UNFINISHED);
+    assert_int_equal(ms_answer(&desc, MS_STR(
+        "data: {\"index\":0,\"step\":{\"type\":\"thought\"},\"event_type\":\"step.start\"}\n\n"
+        "data: {\"index\":0,\"delta\":{\"type\":\"thought_summary\",\"content\":{"
+        "\"type\":\"text\",\"text\":\"one\"}},\"event_type\":\"step.delta\"}\n\n"
+        "data: {\"event_type\":\"interaction.completed\",\"interaction\":{\"object\":"
+        "\"interaction\",\"status\":\"completed\"}}\n\n"), &out, NULL), MS_E_MISSING);
+    assert_int_equal(out.messages, 0);
 }
 
 /* Bytes that are flipped, left out or repeated: some code, and a store that is whole. */
