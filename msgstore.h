@@ -1731,8 +1731,8 @@ MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err
 /* Ends all messages and frees the stream's memory. MS_E_MISSING: the response did not
  * reach its end, and the messages stay unfinished. After a feed that failed they do, too,
  * and the result is that of the feed, once more. In both cases *out has what is stored;
- * a call among it may be truncated. MS_E_CLOSED: it has ended already. out may be
- * NULL. */
+ * a call among it may be truncated. A message that the store refuses, and those after it,
+ * stay unfinished. MS_E_CLOSED: it has ended already. out may be NULL. */
 MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *err);
 #endif
 
@@ -36059,9 +36059,8 @@ static void ms__answer_part_put(ms_answer_stream *a, ms__answer_part_kind kind,
     ms__answer_part *part = ms__answer_part_at(a, kind, index);
     bool once = buf == MS__ANSWER_NAME || buf == MS__ANSWER_ID;
     if (!part || (once && part->bufs[buf].len > 0)) return;
-    bool begins = !ms__answer_part_filled(part);
     ms__answer_put(a, &part->bufs[buf], text);
-    if (begins && ms__answer_part_filled(part)) ms__answer_part_begins(a, part);
+    if (ms__answer_part_filled(part)) ms__answer_part_begins(a, part);
     ms__answer_part_stream(a, part);
 }
 
@@ -37123,13 +37122,28 @@ static void ms__answer_join(ms_buf *object, bool framed)
     }
 }
 
-static void ms__answer_event(ms_answer_stream *a)
+/* Checks an event that is not valid JSON as it is; where only bytes of no UTF-8 and lone
+ * surrogates are wrong, returns it with replacement characters in their place. */
+static MS__RARE void ms__answer_repair(ms_answer_stream *a, ms_str *event)
 {
     static const ms_json_opts repair = {0, true};
+    ms_json_writer w;
+    ms_buf buf;
+    a->code = ms_json_check(ms_buf_text(&a->object), &repair, event, a->err);
+    if (a->code != MS_OK) return;
+    ms__json_to(&w, &buf, ms__answer_arena(a));
+    ms_json_put_raw(&w, *event);
+    if (ms_json_finish(&w) != MS_OK) ms__answer_no_memory(a, event->len);
+    *event = ms_buf_text(&buf);
+}
+
+static void ms__answer_event(ms_answer_stream *a)
+{
     ms_str event, inner;
     const ms__answer_wire *wire = ms__answer_wire_of(a);
     ms__answer_join(&a->object, a->framed);
-    a->code = ms_json_check(ms_buf_text(&a->object), &repair, &event, a->err);
+    if (ms_json_check(ms_buf_text(&a->object), NULL, &event, NULL) != MS_OK)
+        ms__answer_repair(a, &event);
     if (a->code == MS_E_SYNTAX && a->n_begins > 0 && a->begins[0] == '<')
         a->code = ms__fail(a->err, MS_E_SYNTAX, "the body is no JSON: it begins with %v",
                            a->begins, (size_t)a->n_begins);
@@ -37151,15 +37165,16 @@ static void ms__answer_event(ms_answer_stream *a)
  * server-sent events, lines of JSON and one large array need no code of their own, and
  * the bytes may be divided anywhere. Only comments of server-sent events (lines that
  * begin with ':') are passed over; inside of an object of a "data:" line they and the
- * names of fields are blanked.
+ * names of fields are blanked. Bytes that are not UTF-8, and lone surrogates, become
+ * replacement characters before an event is read.
  *
  * ms_answer appends the messages as one batch at the end. A stream begins each message
  * with its first text, feeds it, and ends all of them when the answer is complete.
  * Thinking is stored with a hash of the complete answer, which is known only then. A
  * provider's error, or a connection that ends early, leaves the messages marked as
  * unfinished. So does an answer that was cut off and has calls: the arguments may not be
- * whole, or further calls be missing. a->code and a->error keep the first error until the
- * end.
+ * whole, or further calls be missing. After a message that the store refuses no other one
+ * ends as complete. a->code and a->error keep the first error until the end.
  * ================================================================================== */
 
 /* The types that the texts of an answer can have. */
@@ -37342,13 +37357,15 @@ static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
 }
 
 /* Ends the streams: with complete messages, or as they were interrupted. m NULL: memory
- * ended, and the text of each stream is written out. */
+ * ended, and the text of each stream is written out. After a failure no message ends as
+ * complete. */
 static MS__NOINLINE ms_result ms__answer_ends(ms_answer_stream *a, const ms_envelope *m,
                                               ms_error *err)
 {
     ms_result first = MS_OK, code;
     for (ms__answer_part *part = a->parts; part; part = part->next,
          m = m ? m + 1 : NULL) {
+        if (first != MS_OK) a->whole = false;
         if (first != MS_OK) a->err = err = NULL; /* it has the first failure */
         if (part->seq == 0 && !m) continue;
         if (part->seq == 0) ms__answer_part_stream(a, part); /* its stream could not begin

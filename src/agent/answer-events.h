@@ -920,13 +920,28 @@ static void ms__answer_join(ms_buf *object, bool framed)
     }
 }
 
-static void ms__answer_event(ms_answer_stream *a)
+/* Checks an event that is not valid JSON as it is; where only bytes of no UTF-8 and lone
+ * surrogates are wrong, returns it with replacement characters in their place. */
+static MS__RARE void ms__answer_repair(ms_answer_stream *a, ms_str *event)
 {
     static const ms_json_opts repair = {0, true};
+    ms_json_writer w;
+    ms_buf buf;
+    a->code = ms_json_check(ms_buf_text(&a->object), &repair, event, a->err);
+    if (a->code != MS_OK) return;
+    ms__json_to(&w, &buf, ms__answer_arena(a));
+    ms_json_put_raw(&w, *event);
+    if (ms_json_finish(&w) != MS_OK) ms__answer_no_memory(a, event->len);
+    *event = ms_buf_text(&buf);
+}
+
+static void ms__answer_event(ms_answer_stream *a)
+{
     ms_str event, inner;
     const ms__answer_wire *wire = ms__answer_wire_of(a);
     ms__answer_join(&a->object, a->framed);
-    a->code = ms_json_check(ms_buf_text(&a->object), &repair, &event, a->err);
+    if (ms_json_check(ms_buf_text(&a->object), NULL, &event, NULL) != MS_OK)
+        ms__answer_repair(a, &event);
     if (a->code == MS_E_SYNTAX && a->n_begins > 0 && a->begins[0] == '<')
         a->code = ms__fail(a->err, MS_E_SYNTAX, "the body is no JSON: it begins with %v",
                            a->begins, (size_t)a->n_begins);

@@ -569,9 +569,8 @@ static void ms__answer_part_put(ms_answer_stream *a, ms__answer_part_kind kind,
     ms__answer_part *part = ms__answer_part_at(a, kind, index);
     bool once = buf == MS__ANSWER_NAME || buf == MS__ANSWER_ID;
     if (!part || (once && part->bufs[buf].len > 0)) return;
-    bool begins = !ms__answer_part_filled(part);
     ms__answer_put(a, &part->bufs[buf], text);
-    if (begins && ms__answer_part_filled(part)) ms__answer_part_begins(a, part);
+    if (ms__answer_part_filled(part)) ms__answer_part_begins(a, part);
     ms__answer_part_stream(a, part);
 }
 

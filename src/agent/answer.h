@@ -5,15 +5,16 @@
  * server-sent events, lines of JSON and one large array need no code of their own, and
  * the bytes may be divided anywhere. Only comments of server-sent events (lines that
  * begin with ':') are passed over; inside of an object of a "data:" line they and the
- * names of fields are blanked.
+ * names of fields are blanked. Bytes that are not UTF-8, and lone surrogates, become
+ * replacement characters before an event is read.
  *
  * ms_answer appends the messages as one batch at the end. A stream begins each message
  * with its first text, feeds it, and ends all of them when the answer is complete.
  * Thinking is stored with a hash of the complete answer, which is known only then. A
  * provider's error, or a connection that ends early, leaves the messages marked as
  * unfinished. So does an answer that was cut off and has calls: the arguments may not be
- * whole, or further calls be missing. a->code and a->error keep the first error until the
- * end.
+ * whole, or further calls be missing. After a message that the store refuses no other one
+ * ends as complete. a->code and a->error keep the first error until the end.
  * ================================================================================== */
 
 /* The types that the texts of an answer can have. */
@@ -196,13 +197,15 @@ static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
 }
 
 /* Ends the streams: with complete messages, or as they were interrupted. m NULL: memory
- * ended, and the text of each stream is written out. */
+ * ended, and the text of each stream is written out. After a failure no message ends as
+ * complete. */
 static MS__NOINLINE ms_result ms__answer_ends(ms_answer_stream *a, const ms_envelope *m,
                                               ms_error *err)
 {
     ms_result first = MS_OK, code;
     for (ms__answer_part *part = a->parts; part; part = part->next,
          m = m ? m + 1 : NULL) {
+        if (first != MS_OK) a->whole = false;
         if (first != MS_OK) a->err = err = NULL; /* it has the first failure */
         if (part->seq == 0 && !m) continue;
         if (part->seq == 0) ms__answer_part_stream(a, part); /* its stream could not begin

@@ -331,6 +331,6 @@ MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err
 /* Ends all messages and frees the stream's memory. MS_E_MISSING: the response did not
  * reach its end, and the messages stay unfinished. After a feed that failed they do, too,
  * and the result is that of the feed, once more. In both cases *out has what is stored;
- * a call among it may be truncated. MS_E_CLOSED: it has ended already. out may be
- * NULL. */
+ * a call among it may be truncated. A message that the store refuses, and those after it,
+ * stay unfinished. MS_E_CLOSED: it has ended already. out may be NULL. */
 MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *err);

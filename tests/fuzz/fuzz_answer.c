@@ -386,7 +386,8 @@ static ms_result answer_in_pieces(const ms_request_desc *desc, ms_str bytes, siz
 }
 
 /* The messages of an answer that did not come to its end are marked so. */
-static void must_be_unfinished(const ms_answered *answered)
+static void must_be_unfinished(const ms_answered *answered, ms_str bytes,
+                               const ms_error *err)
 {
     ms_query q;
     ms_cursor it;
@@ -398,8 +399,12 @@ static void must_be_unfinished(const ms_answered *answered)
     q.arena = &kept;
     if (answered->first_seq == 0) return;
     if (ms_query_open(stores[1], &q, &it, NULL) != MS_OK) fuzz_fail("no query");
-    for (; (msg = ms_next(&it)) != NULL; n++)
-        if (!(ms_flags(msg) & MS_FLAG_UNFINISHED)) fuzz_fail("an answer seems finished");
+    for (; (msg = ms_next(&it)) != NULL; n++) {
+        if (ms_flags(msg) & MS_FLAG_UNFINISHED) continue;
+        fuzz_show("answer", bytes);
+        fuzz_fail("%s: message %lu of a failed answer seems finished: %s", profile->name,
+                  (unsigned long)ms_seq(msg), err->message);
+    }
     if (ms_cursor_close(&it, NULL) != MS_OK) fuzz_fail("a store is damaged");
     if (n != answered->messages) fuzz_fail("messages of an answer are not there");
 }
@@ -484,7 +489,7 @@ static void take_answer(ms_str whole, ms_str pieces, size_t first, size_t size,
                   ms_result_text(again));
     }
     if (code != MS_OK) {
-        must_be_unfinished(&got[1]);
+        must_be_unfinished(&got[1], pieces, &err);
         twin = got[1].messages == 0 && newest(1) == after;
         return;
     }

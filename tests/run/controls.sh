@@ -903,6 +903,16 @@ controls()
     control blocks_of_the_provider_not_of_a_memory gcc test_answer \
         agent_reads_blocks_of_its_provider_when_a_memory_is_the_source 100 \
         ms__history_open ' | MS_BIT(MS_T_MULTIMODAL_PART)' ''
+    control damaged_text_of_an_answer_not_repaired gcc test_answer \
+        answer_is_stored_repaired_when_its_bytes_are_no_text 100 \
+        ms__answer_repair '*event = ms_buf_text(&buf);' ''
+    control later_messages_of_a_refused_one_complete gcc test_answer \
+        streamed_answer_does_not_seem_complete_when_one_of_its_messages_is_refused 100 \
+        ms__answer_ends 'if (first != MS_OK) a->whole = false;' ''
+    control text_of_an_open_step_without_a_place gcc test_answer \
+        step_that_does_not_end_is_counted_and_unfinished 100 \
+        ms__answer_part_put 'if (ms__answer_part_filled(part)) ms__answer_part_begins' \
+        'if (part->kind != MS__ANSWER_THOUGHT) ms__answer_part_begins'
     control thinking_without_text_not_begun gcc test_answer \
         streamed_answer_stays_one_turn_whoever_writes_beside_it 100 \
         ms__answer_part_filled '+ bufs[MS__ANSWER_MEMBERS].len : 0' ': 0'

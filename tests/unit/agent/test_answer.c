@@ -1315,14 +1315,60 @@ TEST(streamed_answer_has_all_its_text_when_memory_ends_at_its_end)
     assert_true(ended_so > 0);
 }
 
-/* A store that refuses changes, and with them streams, while `busy`. */
+/* Members, names and blocks that are kept as they came, with bytes of no UTF-8 and half
+ * of a surrogate pair: each is a replacement character, and the answer is stored. */
+TEST(answer_is_stored_repaired_when_its_bytes_are_no_text)
+{
+    static const struct { const char *provider, *body; } rows[] = {
+        {"gemini", "{\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"t\",\"thought\":"
+                   "true},{\"text\":\"b\",\"x\xFF\":\"\\ud83d\"}]},\"finishReason\":\"STOP\"}]}"},
+        {"anthropic", "{\"content\":[{\"type\":\"text\",\"text\":\"b\",\"citations\":[{\"type\":"
+                      "\"c\xFF\",\"cited_text\":\"\\ud83d\"}]}],\"stop_reason\":\"end_turn\"}"},
+        {"openrouter", "{\"choices\":[{\"message\":{\"content\":\"b\",\"reasoning_details\":[{"
+                       "\"type\":\"reasoning.text\xFF\",\"text\":\"\\ud83d\"}]},"
+                       "\"finish_reason\":\"stop\"}]}"},
+        {"openai-responses", "{\"object\":\"response\",\"output\":[{\"type\":\"reasoning\",\"id\":\"r\xFF\",\"summary\":"
+                             "[],\"encrypted_content\":\"\\ud83d\"}],\"status\":\"completed\"}"},
+        {"bedrock", "{\"output\":{\"message\":{\"content\":[{\"image\":{\"x\xFF\":"
+                    "\"\\ud83d\"}}]}},\"stopReason\":\"end_turn\"}"},
+    };
+    for (size_t i = 0; i < 2 * COUNT(rows); i++) {
+        ms_answer_stream a;
+        ms_error err;
+        ms_result code;
+        ms_str body = ms_str_of(rows[i / 2].body);
+        ask_anew();
+        ms_request_desc desc = desc_of(rows[i / 2].provider);
+        if (i & 1) {
+            code = ms_answer(&desc, body, NULL, &err);
+        } else {
+            assert_int_equal(ms_answer_begin(&a, &desc, &err), MS_OK);
+            code = ms_answer_feed(&a, body, &err);
+            ms_result end = ms_answer_end(&a, NULL, code == MS_OK ? &err : NULL);
+            assert_true(code == MS_OK || end == code);
+            code = end;
+        }
+        if (code != MS_OK) fail_msg("%s: %s", rows[i / 2].provider, err.message);
+        ms_str all = stored();
+        if (!has_text(all, "\xEF\xBF\xBD") || has_text(all, "\xFF"))
+            fail_msg("%s: %.*s", rows[i / 2].provider, (int)all.len, all.ptr);
+    }
+}
+
+/* A store that refuses changes, and with them streams, while `busy`; busy_from: the change
+ * of that number alone, counted down. */
 static const ms_backend *busy_backend;
 static bool busy;
+static int busy_from;
 
 static ms_result busy_change(ms_store *s, ms_str location, const ms_record *r, size_t n,
                              const ms_append_opts *opts, ms_error *err)
 {
-    return busy ? MS_E_BUSY : busy_backend->change(s, location, r, n, opts, err);
+    if (busy || (busy_from > 0 && --busy_from == 0)) {
+        if (err != NULL) (void)snprintf(err->message, sizeof err->message, "busy");
+        return MS_E_BUSY;
+    }
+    return busy_backend->change(s, location, r, n, opts, err);
 }
 
 TEST(streamed_answer_is_unfinished_when_its_messages_could_not_begin)
@@ -1352,6 +1398,53 @@ TEST(streamed_answer_is_unfinished_when_its_messages_could_not_begin)
         assert_int_equal(ms_get_by_seq(store, out.first_seq, &arena, &msg, NULL), MS_OK);
         assert_true(ms_flags(msg) & MS_FLAG_UNFINISHED);
         store->backend = busy_backend;
+    }
+}
+
+/* The second message has a signature that the store has no room for; or the store refuses
+ * the end of the second one. */
+TEST(streamed_answer_does_not_seem_complete_when_one_of_its_messages_is_refused)
+{
+    static const char before[] =
+        "{\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"a\",\"thought\":true},"
+        "{\"functionCall\":{\"name\":\"f\",\"args\":{}},\"thoughtSignature\":\"";
+    static const char after[] =
+        "\"},{\"functionCall\":{\"name\":\"g\",\"args\":{}}}]},\"finishReason\":\"STOP\"}]}";
+    for (int large = 0; large < 2; large++) {
+        ms_answer_stream a;
+        ms_answered out;
+        ms_calls calls;
+        ms_error err;
+        ms_mem_desc mem;
+        ms_buf body = {&arena, NULL, 0, 0};
+        ms_backend odd;
+        ms_query query = query_of(CHAT, 0);
+        ms_cursor it;
+        (void)close_store(NULL);
+        reset(NULL);
+        memset(&mem, 0, sizeof mem);
+        mem.max_message = 1024;
+        assert_int_equal(ms_mem_open(&store, &mem, NULL), MS_OK);
+        ms_request_desc desc = desc_of("gemini");
+        busy_backend = store->backend;
+        odd = *busy_backend;
+        odd.change = busy_change;
+        add_text(&body, before);
+        for (int i = 0; i < (large ? 1024 : 4); i++) add_text(&body, "c");
+        add_text(&body, after);
+        assert_int_equal(ms_answer_begin(&a, &desc, NULL), MS_OK);
+        assert_int_equal(ms_answer_feed(&a, ms_buf_text(&body), &err), MS_OK);
+        if (!large) store->backend = &odd;
+        busy_from = 2;
+        assert_int_equal(ms_answer_end(&a, &out, &err), large ? MS_E_TOO_LARGE : MS_E_BUSY);
+        busy_from = 0;
+        store->backend = busy_backend;
+        assert_true(err.message[0] != '\0');
+        EACH (msg, store, &query, &it)
+            assert_int_equal((ms_flags(msg) & MS_FLAG_UNFINISHED) != 0,
+                             ms_seq(msg) > out.first_seq);
+        assert_int_equal(ms_pending(&desc, &arena, &calls, NULL), MS_OK);
+        assert_int_equal(calls.unfinished, 2);
     }
 }
 
@@ -1537,6 +1630,13 @@ TEST(step_that_does_not_end_is_counted_and_unfinished)
     assert_int_equal(ms_get_by_seq(store, out.first_seq, &arena, &msg, NULL), MS_OK);
     assert_true(ms_str_equal(ms_content(msg).text, MS_STR("one")));
     assert_true(ms_flags(msg) & MS_FLAG_UNFINISHED);
+    assert_int_equal(ms_answer(&desc, MS_STR(
+        "data: {\"index\":0,\"step\":{\"type\":\"thought\"},\"event_type\":\"step.start\"}\n\n"
+        "data: {\"index\":0,\"delta\":{\"type\":\"thought_summary\",\"content\":{"
+        "\"type\":\"text\",\"text\":\"one\"}},\"event_type\":\"step.delta\"}\n\n"
+        "data: {\"event_type\":\"interaction.completed\",\"interaction\":{\"object\":"
+        "\"interaction\",\"status\":\"completed\"}}\n\n"), &out, NULL), MS_E_MISSING);
+    assert_int_equal(out.messages, 0);
 }
 
 /* Bytes that are flipped, left out or repeated: some code, and a store that is whole. */
