@@ -45,8 +45,10 @@ def vendor():
             target.parent.mkdir(exist_ok=True)
             shutil.copyfile(found, target)
         elif not target.is_file():
+            help = ("\nInstall it (Debian, Ubuntu: sudo apt-get install libstb-dev), or set "
+                    "STB_INC to the folder that has it." if target.name == "stb_ds.h" else "")
             raise SystemExit(f"{target.name} was found in none of: "
-                             f"{', '.join(str(s.parent) for s in sources)}")
+                             f"{', '.join(str(s.parent) for s in sources)}{help}")
 
 
 class Build(build_py):

@@ -8,17 +8,18 @@
 ['user_message', 'action']
 """
 
-from ._ffi import (ArgumentError, BusyError, ConflictError, DamagedError, FullError,
-                   KeyReusedError, MissingFileError, MsgstoreError, NotFoundError,
-                   ReadOnlyError, RefusedError, StorageError, UnsupportedError)
+from ._ffi import (ArgumentError, BusyError, ConflictError, DamagedError, FolderError,
+                   FullError, KeyReusedError, MissingFileError, MsgstoreError,
+                   NotFoundError, ReadOnlyError, RefusedError, StorageError,
+                   UnsupportedError)
 from .store import (History, Message, Request, Store, action, assistant, member,
                     observation, open, rewrite, union, user, verify)
 from .words import Format, Provider
 
 __version__ = "0.3.0"
 __all__ = [
-    "ArgumentError", "BusyError", "ConflictError", "DamagedError", "Format", "FullError",
-    "History", "KeyReusedError", "Message", "MissingFileError", "MsgstoreError",
+    "ArgumentError", "BusyError", "ConflictError", "DamagedError", "FolderError",
+    "Format", "FullError", "History", "KeyReusedError", "Message", "MissingFileError", "MsgstoreError",
     "NotFoundError", "Provider", "ReadOnlyError", "RefusedError", "Request",
     "StorageError", "Store", "UnsupportedError", "action", "assistant", "member",
     "observation", "open", "rewrite", "union", "user", "verify",

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from types import FrameType
-from typing import Any, Callable, Dict, Optional, Sequence, Set, Tuple, TypeVar
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple, TypeVar
 
 from ._flat import FUNCTIONS
 
@@ -39,9 +39,14 @@ class MsgstoreError(Exception):
         self.path = path
         self.offset = offset
 
+    def __str__(self) -> str:  # not that of OSError, which has errno and filename alone
+        return BaseException.__str__(self)
+
     def __reduce__(self) -> Any:  # exceptions cross processes pickled
-        return (type(self), (self.code, self.message, self.path, self.offset),
-                self.__dict__)
+        members = dict(self.__dict__)
+        if isinstance(self, OSError):
+            members.update(errno=self.errno, filename=self.filename)
+        return type(self), (self.code, self.message, self.path, self.offset), members
 
 
 class ArgumentError(MsgstoreError, ValueError):
@@ -54,13 +59,6 @@ class NotFoundError(MsgstoreError, LookupError):
 
 class MissingFileError(NotFoundError, FileNotFoundError):
     """There is no such log, or no folder for it. ``filename`` is its path."""
-
-    def __reduce__(self) -> Any:
-        make, arguments, members = super().__reduce__()
-        return make, arguments, {**members, "errno": self.errno, "filename": self.filename}
-
-    def __str__(self) -> str:
-        return self.message
 
 
 class ConflictError(MsgstoreError):
@@ -91,6 +89,10 @@ class ReadOnlyError(MsgstoreError):
 
 class StorageError(MsgstoreError, OSError):
     """Reading, writing or syncing failed."""
+
+
+class FolderError(StorageError, IsADirectoryError):
+    """The path is that of a folder, ``filename``, not of a log."""
 
 
 class RefusedError(MsgstoreError):
@@ -141,16 +143,66 @@ _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"),
                           allow_nan=False).encode
 
 
-def encode(value: Any) -> bytes:
-    """Returns a value as JSON for the library. Lone surrogates become U+FFFD."""
+def _kind(value: Any) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"
+
+
+def _surrogate(text: Any) -> Optional[str]:
+    """Returns what is wrong with a text that UTF-8 cannot have, None of another one."""
+    for i, character in enumerate(text if isinstance(text, str) else ""):
+        if "\ud800" <= character <= "\udfff":
+            return (f"a lone surrogate (U+{ord(character):04X}) at character {i}, which "
+                    "UTF-8 cannot have")
+    return None
+
+
+def _refused(value: Any, name: str, error: Exception) -> ArgumentError:
+    """Returns the error of a value that cannot be written, with the path of its first part
+    that cannot. ``name`` is that of the value, "" of an object of arguments."""
+    parts: List[Tuple[str, Any]] = [(name, value)]
+    seen = set()  # containers: one may contain itself
+    while parts:
+        path, part = parts.pop()
+        where = path or "the value"
+        lone = _surrogate(part)
+        if lone:
+            return ArgumentError("E_UTF8", f"{where} has {lone}", path)
+        if isinstance(part, float) and not part - part == 0:
+            return ArgumentError("E_ARGUMENT", f"{where} is {part}: JSON has no NaN and no "
+                                 "infinity", path)
+        if part is None or isinstance(part, (str, int, float)) or id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, dict):
+            for key in part:
+                lone = _surrogate(key)
+                if lone:
+                    return ArgumentError("E_UTF8", f"{where}: a member's name has {lone}",
+                                         path)
+                if key is not None and not isinstance(key, (str, int, float)):
+                    return ArgumentError("E_ARGUMENT", f"{where}: a member's name is "
+                                         f"{_kind(key)}: in JSON it is a string", path)
+            parts += [(f"{path}.{key}" if path else str(key), part[key])
+                      for key in reversed(list(part))]
+        elif isinstance(part, (list, tuple)):
+            parts += [(f"{path}[{i}]", part[i]) for i in reversed(range(len(part)))]
+        else:
+            return ArgumentError("E_ARGUMENT", f"{where} is {_kind(part)}: JSON has only "
+                                 "texts, numbers, True, False, None, lists and dicts", path)
+    return ArgumentError("E_ARGUMENT", f"{name or 'this'} cannot be written as JSON: "
+                         f"{error}", name or None)
+
+
+def encode(value: Any, name: str = "", mend: bool = False) -> bytes:
+    """Returns a value as JSON for the library. An error has the path of what is wrong,
+    which begins with the name. With ``mend`` lone surrogates become U+FFFD."""
     try:
         text = _dumps(value)
+        return utf8(text) if mend else text.encode("utf-8")
     except (TypeError, ValueError) as error:
-        raise ArgumentError("E_ARGUMENT", f"this cannot be written as JSON, which has no "
-                            f"NaN, infinity, bytes or objects: {error}") from None
+        raise _refused(value, name, error) from None
     except RecursionError:
         raise ArgumentError("E_DEPTH", "this is nested too deep") from None
-    return utf8(text)
 
 
 def utf8(text: str) -> bytes:
@@ -206,9 +258,18 @@ def _run(function: Any, *arguments: Any, parse: bool = True) -> Any:
     return _result(code, out, size, parse)
 
 
-def _missing(found: NotFoundError, path: Optional[str]) -> MissingFileError:
-    error = MissingFileError(found.code, found.message)
-    error.errno, error.filename = errno.ENOENT, path
+def _of_file(found: MsgstoreError, path: Optional[str]) -> MsgstoreError:
+    """Returns the error of a call that opens the log at a path: with the file's name where
+    there is none, or a folder."""
+    error: MsgstoreError
+    if isinstance(found, NotFoundError):
+        error = MissingFileError(found.code, found.message)
+        error.errno, error.filename = errno.ENOENT, path
+    elif found.code == "E_FOREIGN" and path and os.path.isdir(path):
+        error = FolderError(found.code, f"{path!r} is a folder, not a log")
+        error.errno, error.filename = errno.EISDIR, path
+    else:
+        error = found
     return error
 
 
@@ -347,8 +408,8 @@ def open_store(args: Dict[str, Any]) -> Handle:
     to = ctypes.byref(handle.pointer)
     try:
         _waiting(seconds, lambda: _run(_open, to, text, len(text)))
-    except NotFoundError as found:
-        raise _missing(found, args.get("path")) from None
+    except MsgstoreError as found:
+        raise _of_file(found, args.get("path")) from None
     return handle
 
 
@@ -371,8 +432,8 @@ def call_file(name: str, handle: Optional[Handle], path: str, args: dict) -> Any
     """As call, of a function that reads the log at a path."""
     try:
         return call(name, handle, args)
-    except NotFoundError as found:
-        raise _missing(found, path) from None
+    except MsgstoreError as found:
+        raise _of_file(found, path) from None
 
 
 def verify(path: str) -> Any:

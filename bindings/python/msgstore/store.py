@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import time
 import warnings
 from typing import (Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple,
-                    Union)
+                    Union, cast)
 
 from . import _ffi
-from ._ffi import ArgumentError, MsgstoreError
+from ._ffi import ArgumentError, KeyReusedError, MsgstoreError, _kind
 from .words import Cache, Format, Mode, Provider, Sync, Thinking, View
 
 PAGE = 500  # messages in one read of an iteration
@@ -56,10 +57,6 @@ class Request(Dict[str, Any]):
     report: Mapping[str, Any] = {}
 
 
-def _kind(value: Any) -> str:
-    return "None" if value is None else f"a {type(value).__name__}"
-
-
 KEY_MAX = 1023  # bytes of an idempotency key
 
 
@@ -83,7 +80,7 @@ def _built(message: Message, idempotency_key: Optional[str]) -> Message:
 
 
 def user(content: Any, *, idempotency_key: Optional[str] = None, **members: Any) -> Message:
-    """A message of the user.
+    """A message of the user. ``content`` is a text, or a list of parts.
 
     ``idempotency_key``, 1 to 1023 bytes, makes an append safe to repeat: a location has
     one message with that key. A repeat returns its number, also when the message is
@@ -95,15 +92,16 @@ def user(content: Any, *, idempotency_key: Optional[str] = None, **members: Any)
 
 def assistant(content: Any, *, idempotency_key: Optional[str] = None,
               **members: Any) -> Message:
-    """A message of the assistant. ``idempotency_key`` as in :func:`user`."""
+    """A message of the assistant. The arguments are those of :func:`user`."""
     message = Message(type="assistant_message", content=content, **members)
     return _built(message, idempotency_key)
 
 
 def action(tool: str, args: Union[Mapping[str, Any], str], call_id: Optional[str] = None,
            *, idempotency_key: Optional[str] = None, **members: Any) -> Message:
-    """A call of a tool. args: an object, or its JSON as a model wrote it; other text stays
-    a string. ``idempotency_key`` as in :func:`user`."""
+    """A call of the tool named ``tool``. ``args`` is a dict, or its JSON as a model wrote
+    it; other text stays a string. ``call_id`` is what the result names, the member
+    tool_call_id. ``idempotency_key`` and ``members`` as in :func:`user`."""
     if isinstance(args, str):
         try:
             parsed = json.loads(args)
@@ -122,8 +120,8 @@ def action(tool: str, args: Union[Mapping[str, Any], str], call_id: Optional[str
 
 def observation(content: Any, call_id: Optional[str] = None, *,
                 idempotency_key: Optional[str] = None, **members: Any) -> Message:
-    """The result of a tool; with ``type="error"`` its failure. ``idempotency_key`` as in
-    :func:`user`."""
+    """The result of the call with the id ``call_id``; with ``type="error"`` its failure.
+    ``content``, ``idempotency_key`` and ``members`` as in :func:`user`."""
     if call_id is not None:
         members["tool_call_id"] = call_id
     message = Message({"type": "observation", "content": content, **members})
@@ -157,7 +155,41 @@ def _response(body: Any) -> bytes:
     if not isinstance(body, Mapping):
         raise ArgumentError("E_KIND", f"body is {_kind(body)}: the body of a "
                             "response was expected, as bytes, text or dict", "body")
-    return _ffi.encode(body)
+    return _ffi.encode(body, "body", mend=True)
+
+
+def _of_key(error: MsgstoreError) -> MsgstoreError:
+    """Returns an error about the member ``key`` of C with the name that it has here."""
+    path = re.sub(r"\bkey$", "idempotency_key", error.path or "")
+    message = re.sub(r"^(the )?key\b", r"\1idempotency_key", error.message)
+    message = message.replace(": it is '', not", ": it is none, not")
+    return type(error)(error.code, message, path, error.offset)
+
+
+def _members(extra: Optional[Mapping[str, Any]], members: Dict[str, Any]) -> Dict[str, Any]:
+    """Returns further members of a body: those of extra, and those passed by name."""
+    if extra is None:
+        return members
+    if not isinstance(extra, Mapping):
+        raise ArgumentError("E_KIND", f"extra is {_kind(extra)}, a dict was expected",
+                            "extra")
+    for name in extra:
+        if name in members:
+            raise ArgumentError("E_ARGUMENT", f"{name} is passed twice: by its name and "
+                                "in extra", name)
+    return {**extra, **members}
+
+
+def _of_request(error: ArgumentError) -> ArgumentError:
+    """Returns an error of a request with the names of the arguments of Python."""
+    own = re.search(r"\b(?:own member|writes) (\w+)\b.* extra must not have it",
+                    error.message)
+    if own:
+        return ArgumentError(error.code, f"the request writes {own[1]} itself: it can "
+                             "neither be passed nor be in extra", own[1])
+    if error.path == "opts.model":
+        return ArgumentError(error.code, "the model is missing: pass model=", "model")
+    return error
 
 
 def _given(**arguments: Any) -> Dict[str, Any]:
@@ -223,10 +255,13 @@ class Store:
                lenient: bool = False, expect_seq: Optional[int] = None) -> List[int]:
         """Appends one message or several, all or none, and returns their numbers.
 
-        ``location`` is that of all messages, also of those that have a member
-        ``location``; without it each must have one. ``expect_seq`` compares
-        first: :class:`ConflictError` unless the last message of the location has that
-        number (0: it has none).
+        ``messages`` are in the ``format``. ``location`` is that of all messages, also of
+        those that have a member ``location``; without it each must have one.
+        ``expect_seq`` compares first: :class:`ConflictError` unless the last message of
+        the location has that number (0: it has none). With ``lenient`` a type that is
+        unknown becomes "other", and a member of a wrong kind stays as it is; otherwise
+        both are refused. A lone surrogate, NaN or bytes in a message are an
+        :class:`ArgumentError` with the path.
         """
         if isinstance(messages, Mapping):
             messages = [messages]
@@ -236,14 +271,19 @@ class Store:
         args = _given(location=location, lenient=lenient, expect_seq=expect_seq)
         if format != "framework":
             args["format"] = format
-        body = _ffi.encode(messages if isinstance(messages, list) else list(messages))
-        return _ffi.call("append", self._open, args, body)["seqs"]
+        body = _ffi.encode(messages if isinstance(messages, list) else list(messages),
+                           "messages")
+        try:
+            return _ffi.call("append", self._open, args, body)["seqs"]
+        except KeyReusedError as error:
+            raise _of_key(error) from None
 
     def answer(self, body: Any, provider: Provider, location: str, *,
                agent_key: Optional[str] = None, text_type: Optional[str] = None,
                sent: Optional[str] = None) -> Dict[str, Any]:
-        """Stores the answer of a provider: the body of its response, as bytes, text, dict
-        or the object of the provider's SDK.
+        """Stores the answer of a provider at ``location``. ``body`` is that of its
+        response, as bytes, text, dict or the object of the provider's SDK, and is read as
+        ``provider`` writes it. Lone surrogates in it become U+FFFD.
 
         ``text_type`` says for whom its texts are: "assistant_message" (the default) for
         all agents, "final" for the agent and its managers, "synthesis" for all as global.
@@ -270,12 +310,17 @@ class Store:
               limit: Optional[int] = None, oldest: bool = False, reverse: bool = False,
               by_time: bool = False, format: Format = "framework") -> History:
         """Returns one page of messages. ``limit`` keeps the newest n, oldest first; 0
-        keeps all.
+        keeps all. ``oldest``: it keeps the oldest n. ``reverse``: newest first.
+        ``by_time``: in order of their times, not of their numbers.
+
+        All filters must be met: ``location`` (absent: all locations), ``types`` (a list
+        of type words), ``turn_id``, ``since`` <= time < ``until`` in seconds,
+        ``after_seq`` < number < ``before_seq``.
 
         ``views``: "conversation", "agent" (steps of ``agent_key``), "team" (all of
         ``agent_keys``), "global", "timeline" (all). Without them ``agent_key`` or
         ``agent_keys`` are the writers. An empty list of views, types or agent keys
-        selects nothing."""
+        selects nothing. ``format`` is that of the result."""
         args = _given(location=location, agent_key=agent_key, turn_id=turn_id, since=since,
                       until=until, after_seq=after_seq, before_seq=before_seq,
                       limit=limit, oldest=oldest, reverse=reverse, by_time=by_time)
@@ -286,27 +331,38 @@ class Store:
             args["format"] = format
         return _history(_ffi.call("query", self._open, args))
 
-    def messages(self, location: Optional[str] = None, **filters: Any) -> Iterator[Message]:
-        """All messages that a query has, oldest first, a page at a time.
+    def messages(self, location: Optional[str] = None, *,
+                 views: Optional[Sequence[View]] = None,
+                 types: Optional[Sequence[str]] = None, agent_key: Optional[str] = None,
+                 agent_keys: Optional[Sequence[str]] = None, turn_id: Optional[str] = None,
+                 since: Optional[float] = None, until: Optional[float] = None,
+                 after_seq: Optional[int] = None, before_seq: Optional[int] = None,
+                 limit: Optional[int] = None, oldest: bool = False, reverse: bool = False,
+                 by_time: bool = False, format: Format = "framework") -> Iterator[Message]:
+        """All messages that a query has, oldest first, a page at a time. The arguments are
+        those of :meth:`query`.
 
         With ``by_time``, ``reverse``, a ``limit`` or a ``format``, one read collects all
-        of them."""
-        if (filters.get("by_time") or filters.get("reverse") or filters.get("limit")
-                or filters.get("format", "framework") != "framework"):
-            yield from self.query(location, **filters)
-            return
-        after = filters.pop("after_seq", 0)
-        for name in ("limit", "oldest"):
-            filters.pop(name, None)
-        for name in ("views", "types", "agent_keys"):  # an iterator serves one page only
-            if filters.get(name) is not None:
-                filters[name] = _words(name, filters[name])
+        of them. Once the store is closed the next message is an E_CLOSED, also within a
+        page."""
+        at_once = by_time or reverse or bool(limit) or format != "framework"
+        if not at_once:  # an iterator serves one page only
+            views = None if views is None else cast(List[View], _words("views", views))
+            types = None if types is None else _words("types", types)
+            agent_keys = None if agent_keys is None else _words("agent_keys", agent_keys)
         while True:
-            page = self.query(location, after_seq=after, limit=PAGE, oldest=True, **filters)
-            yield from page
-            if len(page.seqs) < PAGE:
+            page = self.query(location, views=views, types=types, agent_key=agent_key,
+                              agent_keys=agent_keys, turn_id=turn_id, since=since,
+                              until=until, after_seq=after_seq, before_seq=before_seq,
+                              limit=limit if at_once else PAGE,
+                              oldest=oldest if at_once else True, reverse=reverse,
+                              by_time=by_time, format=format)
+            for message in page:
+                self._open  # refuses once it is closed
+                yield message
+            if at_once or len(page.seqs) < PAGE:
                 return
-            after = page.seqs[-1]
+            after_seq = page.seqs[-1]
 
     def __iter__(self) -> Iterator[Message]:
         return self.messages()
@@ -325,10 +381,19 @@ class Store:
                 scope: Optional[str] = None, turns: Optional[int] = None,
                 phase: Optional[int] = None, previous_phase: Optional[int] = None,
                 format: Format = "framework") -> History:
-        """Returns the history of an agent: conversation, own steps, its team's, broadcasts.
+        """Returns the history of the agent ``agent_key`` at a ``location``: conversation,
+        own steps, those of its ``subordinates`` (a list of agent keys), broadcasts.
 
-        The blocks follow one another, each with a limit of its own. A ``timeline`` is
-        ordered by number; ``limit`` keeps its newest n."""
+        The blocks follow one another, each with a limit of its own, which keeps the newest
+        n: ``conversation_limit``, ``agent_limit``, ``team_limit``, ``global_limit``. With
+        ``by_time`` each is in order of time. A ``timeline`` is one block, ordered by
+        number; ``limit`` keeps its newest n. ``format`` is that of the result.
+
+        ``scope`` narrows it: "orchestrator" (the last ``turns`` messages of the
+        conversation; default 8), "manager" (synthesis of ``previous_phase``, by default
+        the one before ``phase``), "worker" (own steps and broadcasts after its newest
+        task), "since_task" (all of the conversation, the rest from its newest task on).
+        """
         args = _given(location=location, agent_key=agent_key, timeline=timeline,
                       by_time=by_time, conversation_limit=conversation_limit,
                       agent_limit=agent_limit, team_limit=team_limit,
@@ -347,15 +412,30 @@ class Store:
                 thinking: Union[bool, Thinking] = False, text_type: Optional[str] = None,
                 compact_at: Optional[int] = None, full: bool = False,
                 cache: Optional[Cache] = None, cache_key: Optional[str] = None,
-                previous: bool = False, **extra: Any) -> Request:
+                previous: bool = False, extra: Optional[Mapping[str, Any]] = None,
+                **members: Any) -> Request:
         """Returns the body of the next request: a history that the provider accepts.
 
-        With ``agent_key`` it has what that agent reads; what other agents said is user
-        text with their names. ``text_type`` is that of ``answer``. ``extra`` are further
-        members of the request, such as max_tokens. ``thinking`` is True (sent back
-        as the provider wants it), "running", "calls" or "all". The newest compaction is
-        sent instead of what it covers, unless ``full``; ``report["compaction_due"]`` says
-        that the history costs more than ``compact_at`` tokens.
+        ``location`` is the conversation, ``provider`` the form of the body. ``model``,
+        ``system`` (the system text) and ``tools`` (a list in the provider's own shape) go
+        into it. So do ``members``, which are all other names, such as max_tokens, and
+        those of ``extra``, a dict, which may have names that are arguments here.
+
+        With ``agent_key`` it has what that agent reads, with its ``subordinates`` (a list
+        of agent keys); what other agents said is user text with their names.
+        ``text_type`` is that of ``answer``. ``newest`` keeps at most so many of the newest
+        messages, ``budget`` so many tokens, as the library estimates them; neither divides
+        a turn. If the newest turn alone is over the budget, that is an
+        :class:`ArgumentError` (E_TOO_LARGE).
+
+        ``thinking`` selects the stored thinking that is sent back: False (none: the
+        report counts it in ``dropped``), True (as the provider wants it), "running",
+        "calls" or "all". To ask for thinking is the provider's own member:
+        ``extra={"thinking": {"type": "enabled", "budget_tokens": 1024}}``.
+
+        The newest compaction is sent instead of what it covers, unless ``full``;
+        ``report["compaction_due"]`` says that the history costs more than ``compact_at``
+        tokens.
 
         ``cache`` is "5m" or "1h": how long anthropic and bedrock cache what a request
         shares with the next; ``report["breakpoints"]`` counts their marks, 0 for others,
@@ -371,7 +451,8 @@ class Store:
                              tools=tools, agent_key=agent_key, subordinates=subordinates,
                              newest=newest, budget=budget, thinking=thinking,
                              text_type=text_type, compact_at=compact_at, full=full,
-                             cache=cache, cache_key=cache_key, previous=previous, **extra)
+                             cache=cache, cache_key=cache_key, previous=previous,
+                             extra=extra, **members)
 
     def _request(self, op: str, more: Dict[str, Any], location: str, provider: Provider, *,
                  model: Optional[str] = None, system: Optional[str] = None,
@@ -381,7 +462,12 @@ class Store:
                  text_type: Optional[str] = None, compact_at: Optional[int] = None,
                  full: bool = False, cache: Optional[Cache] = None,
                  cache_key: Optional[str] = None, previous: bool = False,
-                 **extra: Any) -> Any:
+                 extra: Optional[Mapping[str, Any]] = None, **members: Any) -> Any:
+        if isinstance(thinking, Mapping):
+            raise ArgumentError("E_KIND", "thinking is a dict: it selects the stored "
+                                "thinking that is sent back, by True or a word. The body's "
+                                'own member is passed as extra={"thinking": {...}}',
+                                "thinking")
         args = _given(location=location, provider=provider, model=model, system=system,
                       agent_key=agent_key, newest=newest, budget=budget,
                       thinking=thinking, text_type=text_type, compact_at=compact_at,
@@ -395,15 +481,13 @@ class Store:
                                         "the provider's shape was expected", "tools")
         if subordinates:
             args["subordinates"] = _words("subordinates", subordinates)
-        if extra:
-            args["extra"] = extra
+        members = _members(extra, members)
+        if members:
+            args["extra"] = members
         try:
             result = _ffi.call(op, self._open, args)
         except ArgumentError as error:
-            if error.path != "opts.model":
-                raise
-            raise ArgumentError(error.code, "the model is missing: pass model=",
-                                "model") from None
+            raise _of_request(error) from None
         if "body" not in result:
             return result
         body = Request(result["body"])
@@ -413,7 +497,8 @@ class Store:
     def compact_plan(self, location: str, provider: Provider, keep: int,
                      **options: Any) -> Dict[str, Any]:
         """Returns what a compaction would cover that leaves the newest messages of at most
-        ``keep`` tokens; ``options`` are those of ``request``. Changes nothing.
+        ``keep`` tokens. ``location``, ``provider`` and ``options`` are those of
+        :meth:`request`. Changes nothing.
 
         ``upto`` is the last message covered, 0 if nothing can be covered now; the others
         are due, cost, first_seq, messages (covered) and kept (tokens that stay).
@@ -423,25 +508,27 @@ class Store:
     def compact_request(self, location: str, provider: Provider, upto: int, *,
                         prompt: Optional[str] = None, **options: Any) -> Request:
         """Returns the body of the request for the summary: the messages up to ``upto``, a
-        number of a plan, and the prompt. Without one it is the library's, with "" the
-        provider's own form, which Anthropic and Responses have. ``options`` are those of
-        ``request``."""
+        number of a plan, and the ``prompt``. Without one it is the library's, with "" the
+        provider's own form, which Anthropic and Responses have. ``location``,
+        ``provider`` and ``options`` are those of :meth:`request`."""
         more = {"upto": upto, "prompt": prompt}
         return self._request("compact_request", more, location, provider, **options)
 
-    def compact(self, location: str, provider: str, upto: int, *, body: Any = None,
+    def compact(self, location: str, provider: Provider, upto: int, *, body: Any = None,
                 summary: Optional[str] = None, items: Optional[Sequence[Any]] = None,
                 model: Optional[str] = None, agent_key: Optional[str] = None,
                 for_all: bool = False, cause: Optional[str] = None,
                 tokens_before: Optional[int] = None,
                 tokens_after: Optional[int] = None) -> int:
-        """Appends a compaction, which requests have instead of the messages up to ``upto``,
-        and returns its number. Nothing is deleted; a rewind to before it undoes it.
+        """Appends a compaction, which requests have instead of the messages of a
+        ``location`` up to ``upto``, and returns its number. Nothing is deleted; a rewind to
+        before it undoes it.
 
         ``body`` is the provider's answer to ``compact_request``; without it a ``summary``,
-        or ``items`` that only ``provider`` and ``model`` read, or both. It is of that
-        agent, with ``for_all`` of all. Messages that came since the plan stay. If storing
-        the note of its usage fails, the compaction stays.
+        or ``items`` that only ``provider`` and ``model`` read, or both. It is of the agent
+        ``agent_key``, with ``for_all`` of all. ``cause`` (a word), ``tokens_before`` and
+        ``tokens_after`` are kept with it, and not read. Messages that came since the plan
+        stay. If storing the note of its usage fails, the compaction stays.
         """
         args = _given(location=location, provider=provider, upto=upto, summary=summary,
                       items=items, model=model, agent_key=agent_key, all=for_all,
@@ -451,7 +538,8 @@ class Store:
 
     def pending(self, location: str, *, agent_key: Optional[str] = None,
                 subordinates: Sequence[str] = ()) -> Dict[str, Any]:
-        """Returns the calls of the newest answer that have no result yet.
+        """Returns the calls of the newest answer at ``location`` that have no result yet;
+        with ``agent_key`` of what that agent reads, with its ``subordinates``.
 
         ``calls`` is a list of dicts with seq, id, tool, args and agent_key. Left out, and
         counted: ``unfinished`` (cut off) and ``abandoned`` (the agent went on). With
@@ -470,8 +558,10 @@ class Store:
                agent_keys: Optional[Sequence[str]] = None, turn_id: Optional[str] = None,
                after_seq: Optional[int] = None,
                before_seq: Optional[int] = None) -> List[Dict[str, Any]]:
-        """Returns matches with their seq, location, type, field and a snippet. The filters
-        are those of :meth:`query`; without ``types`` all types are searched."""
+        """Returns matches of ``text`` with their seq, location, type, field and a snippet,
+        newest first, or ``oldest_first``. ``exact_case``: else ASCII letters match in both
+        cases. ``limit`` (100; 0: all) is that of the matches. The filters are those of
+        :meth:`query`; without ``types`` all types are searched."""
         args = _given(text=text, location=location, exact_case=exact_case,
                       oldest_first=oldest_first, since=since, until=until,
                       agent_key=agent_key, turn_id=turn_id, after_seq=after_seq,
@@ -491,55 +581,74 @@ class Store:
 
     def amend(self, seq: int, message: Mapping[str, Any], *,
               format: Format = "framework") -> None:
-        """Replaces a message. Its number and place stay."""
-        self._change("amend", seq=seq, message=message, format=format)
+        """Replaces the message with the number ``seq`` by ``message``, which is in the
+        ``format``. Number, place, type, location, agent key and idempotency key stay;
+        another one of these is an :class:`ArgumentError`. The time and the turn stay where
+        ``message`` has none."""
+        try:
+            self._change("amend", seq=seq, message=message, format=format)
+        except ArgumentError as error:
+            raise (_of_key(error) if error.path == "key" else error) from None
 
     def hide(self, seq: int) -> None:
-        """Hides a message from every view."""
+        """Hides the message with the number ``seq`` from every view. It keeps its key."""
         self._change("hide", seq=seq)
 
     def rewind(self, location: str, seq: int = 0) -> int:
-        """Hides all messages after that one (0: all). Returns how many it hid."""
+        """Hides all messages of ``location`` after the one with the number ``seq``, which
+        is visible there (0: all). Returns how many it hid. They keep their keys."""
         return self._change("rewind", location=location, seq=seq)["hidden"]
 
     def redact(self, seq: int) -> None:
-        """Erases the content of a message, in the file too."""
+        """Erases the content of the message with the number ``seq``, also one that is
+        hidden, in the file too. Number, time, type and keys stay. Forks and copies made
+        before keep theirs."""
         self._change("redact", seq=seq)
 
     def note(self, seq: int, kind: str, value: Any) -> None:
-        """Attaches a value to a message: any JSON but null."""
+        """Attaches ``value``, any JSON but null, to the message with the number ``seq``.
+        ``kind`` is a word: "usage" is added up by :meth:`usage`."""
+        if value is None:
+            raise ArgumentError("E_KIND", "value is None: any JSON but null was expected",
+                                "value")
         self._change("note", seq=seq, kind=kind, value=value)
 
     def fork(self, location: str, seq: int, to: str) -> None:
-        """Copies what ``location`` shows, up to a message, to the new location ``to``."""
+        """Copies what ``location`` shows, up to its message ``seq`` (0: facts alone), to
+        the location ``to``. :class:`ConflictError`: that has messages. The copies have new
+        numbers. The facts are copied, too, with parent and parent_seq."""
         self._change("fork", location=location, seq=seq, to=to)
 
     def facts(self, location: str, /, **facts: Any) -> Dict[str, Any]:
-        """Sets the facts that are named (None removes one) and returns all of them."""
+        """Sets the ``facts`` of ``location`` that are named (None removes one) and returns
+        all of them."""
         if facts:
             self.facts_set(location, facts)
         return _ffi.call("facts", self._open, {"location": location})
 
     def facts_set(self, location: str, facts: Mapping[str, Any]) -> None:
-        """Sets facts of any names (None removes one). It reads none."""
+        """Sets ``facts``, a dict with any names (None removes one), of ``location``. It
+        reads none."""
         self._change("set_facts", location=location, value=dict(facts))
 
     # ---- Listings, figures, waiting.
 
     def locations(self, prefix: Optional[str] = None,
                   limit: Optional[int] = None) -> List[Dict[str, Any]]:
-        """Returns locations with counts and times, newest activity first."""
+        """Returns locations with counts and times, newest activity first: those that begin
+        with ``prefix``, at most ``limit``."""
         return _ffi.call("list", self._open, _given(prefix=prefix, limit=limit))["items"]
 
     def agents(self, location: Optional[str] = None,
                limit: Optional[int] = None) -> List[Dict[str, Any]]:
-        """Returns the agent keys of a location, or of all."""
+        """Returns the agent keys of ``location``, or of all, newest activity first, at most
+        ``limit``."""
         args = _given(agents=True, location=location, limit=limit)
         return _ffi.call("list", self._open, args)["items"]
 
     def usage(self, location: Optional[str] = None) -> Dict[str, Any]:
-        """Returns the sums of the notes of kind "usage", and the count of damaged
-        records."""
+        """Returns the sums of the notes of kind "usage" at ``location``, or of all, and the
+        count of damaged records."""
         return _ffi.call("usage", self._open, _given(location=location))
 
     def stat(self) -> Dict[str, Any]:
@@ -557,8 +666,9 @@ class Store:
         """Writes the store to a new log at ``path``, without what is hidden or replaced,
         and goes on as it is. Returns counts; :class:`DamagedError` has them in
         ``result``: then the new log has all that is readable. By default it has
-        everything, else of each location the ``newest`` messages, or bytes, or those
-        ``since`` a time, in ``whole_turns``. ``dry_run`` only counts."""
+        everything, else of each location the ``newest`` messages, of these the newest of
+        ``newest_bytes`` together, and those ``since`` a time, in ``whole_turns``.
+        ``locations``: of these alone. ``dry_run`` only counts."""
         name = _path(path)
         args = _kept(newest, newest_bytes, since, whole_turns, locations, dry_run)
         return _ffi.call_file("backup", self._open, name, {**args, "to_path": name})
@@ -575,8 +685,9 @@ class Store:
         return _ffi.call_file("copy", self._open, name, {**args, "from_path": name})
 
     def wait(self, after_seq: int, timeout: float = 1.0) -> int:
-        """Waits for a message after that number, also of another process. Returns the last
-        number of the store; after a timeout it may be the same."""
+        """Waits for a message after the number ``after_seq``, also of another process, at
+        most ``timeout`` seconds. Returns the last number of the store; after a timeout it
+        may be the same."""
         deadline = time.monotonic() + timeout
         while True:
             left = max(deadline - time.monotonic(), 0) * 1000
@@ -588,13 +699,22 @@ class Store:
     # ---- The calls that can wait for a lock, a disk or a message, for asyncio. A
     # cancelled append may still be stored: its thread goes on.
 
-    async def append_async(self, *args: Any, **options: Any) -> List[int]:
+    async def append_async(self, messages: Union[Mapping[str, Any],
+                                                 Iterable[Mapping[str, Any]]],
+                           location: Optional[str] = None, *, format: Format = "framework",
+                           lenient: bool = False,
+                           expect_seq: Optional[int] = None) -> List[int]:
         """:meth:`append`, in a thread."""
-        return await asyncio.to_thread(self.append, *args, **options)
+        return await asyncio.to_thread(self.append, messages, location, format=format,
+                                       lenient=lenient, expect_seq=expect_seq)
 
-    async def answer_async(self, *args: Any, **options: Any) -> Dict[str, Any]:
+    async def answer_async(self, body: Any, provider: Provider, location: str, *,
+                           agent_key: Optional[str] = None,
+                           text_type: Optional[str] = None,
+                           sent: Optional[str] = None) -> Dict[str, Any]:
         """:meth:`answer`, in a thread."""
-        return await asyncio.to_thread(self.answer, *args, **options)
+        return await asyncio.to_thread(self.answer, body, provider, location,
+                                       agent_key=agent_key, text_type=text_type, sent=sent)
 
     async def sync_async(self) -> int:
         """:meth:`sync`, in a thread."""
@@ -618,12 +738,17 @@ class Store:
 def open(path: Union[str, bytes, "os.PathLike[str]", None] = None, *, mode: Mode = "create",
          sync: Sync = "none", shared: bool = False, sync_ms: Optional[int] = None,
          lock_wait_ms: Optional[int] = None, keep_unset_times: bool = False) -> Store:
-    """Opens a log file, or without a path a store in memory.
+    """Opens the log file at ``path``, or without a path a store in memory.
 
-    mode: "create" (creates a missing file), "write", "new", "read".
-    sync: "none" survives the death of the process; "each" a power loss, too; "every" a
-    power loss but for the newest messages.
-    shared: several processes may write at once.
+    ``mode``: "create" (creates a missing file), "write" (:class:`MissingFileError` without
+    one), "new" (:class:`ConflictError` if there is one), "read".
+    ``sync``: "none" survives the death of the process; "each" a power loss, too; "every" a
+    power loss but for the newest messages, at most ``sync_ms`` (default 1000) old.
+    ``shared``: several processes may write at once.
+    ``lock_wait_ms``: how long to wait for another writer, then :class:`BusyError`; default
+    0, with ``shared`` 1000.
+    ``keep_unset_times``: a message without timestamp stays without; else it gets the
+    present time.
 
     >>> with open() as store:
     ...     store.append(user("hello"), "chat_1")
@@ -647,8 +772,8 @@ def open(path: Union[str, bytes, "os.PathLike[str]", None] = None, *, mode: Mode
 
 
 def union(stores: Iterable[Store]) -> Store:
-    """Opens several stores as one, for reading: the messages of the first one, then those
-    of the second one, and so on; with ``by_time`` in order of time. Message ``n`` of
+    """Opens ``stores`` as one, for reading: the messages of the first one, then those of
+    the second one, and so on; with ``by_time`` in order of time. Message ``n`` of
     ``stores[k]`` has the number ``k * 2**40 + n``; :func:`member` returns the two.
 
     What is appended to the stores shows in it. It keeps them: a store that is closed
@@ -669,8 +794,8 @@ def union(stores: Iterable[Store]) -> Store:
 
 
 def member(seq: int) -> Tuple[int, int]:
-    """Returns the index of the store that a message of a union lies in, and its number
-    there."""
+    """Returns the index of the store that the message ``seq`` of a union lies in, and its
+    number there."""
     return seq >> 40, seq & (1 << 40) - 1
 
 
@@ -683,7 +808,8 @@ def _path(path: Union[str, bytes, "os.PathLike[str]"]) -> str:
 
 
 def verify(path: Union[str, bytes, "os.PathLike[str]"]) -> Dict[str, Any]:
-    """Checks every byte of a log. :class:`DamagedError` has the report in ``result``."""
+    """Checks every byte of the log at ``path``. :class:`DamagedError` has the report in
+    ``result``."""
     return _ffi.verify(_path(path))
 
 
@@ -691,9 +817,10 @@ def rewrite(path: Union[str, bytes, "os.PathLike[str]"], *, newest: int = 0,
             newest_bytes: int = 0, since: Optional[float] = None, whole_turns: bool = False,
             locations: Optional[Sequence[str]] = None, dry_run: bool = False,
             lock_wait_ms: Optional[int] = None) -> Dict[str, int]:
-    """Replaces a log by one without what is hidden or replaced, and without what the
-    options of :meth:`Store.backup` leave out. :class:`BusyError`: a writer has it open. A
-    reader's next call is a :class:`ConflictError`, once."""
+    """Replaces the log at ``path`` by one without what is hidden or replaced, and without
+    what the options of :meth:`Store.backup` leave out. :class:`BusyError`: a writer has it
+    open, also after ``lock_wait_ms``. A reader's next call is a :class:`ConflictError`,
+    once."""
     name = _path(path)
     args = _kept(newest, newest_bytes, since, whole_turns, locations, dry_run)
     args.update(_given(lock_wait_ms=lock_wait_ms), path=name)

@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 import typing
+import urllib.error
 
 import pytest
 
@@ -41,9 +42,40 @@ def test_messages_come_back_with_all_members(store):
     assert found.damaged == 0
 
 
-def test_lone_surrogates_become_replacement_characters(store):
-    store.append(msgstore.user("x\ud800y"), "l")
-    assert store.query("l")[0].content == "x\ufffdy"
+@pytest.mark.parametrize("call, path, words", [
+    (lambda s, t: s.append(msgstore.user(t), "l"), "messages[0].content", "character 1"),
+    (lambda s, t: s.append([msgstore.user("a"), msgstore.action("f", {"x": [1, t]})], "l"),
+     "messages[1].args.x[1]", r"U\+D800"),
+    (lambda s, t: s.append(msgstore.user("a", **{t: 1}), "l"), "messages[0]", "name"),
+    (lambda s, t: s.append(msgstore.user("a"), t), "location", "surrogate"),
+    (lambda s, t: s.amend(1, msgstore.user(t)), "message.content", "surrogate"),
+    (lambda s, t: s.facts("l", title=t), "value.title", "surrogate"),
+    (lambda s, t: s.request("l", "openai", model="m", stop=[t]), "extra.stop[0]",
+     "surrogate"),
+])
+def test_a_lone_surrogate_is_refused_where_it_is(store, call, path, words):
+    store.append(msgstore.user("before"), "l")
+    with pytest.raises(ValueError, match=words) as caught:
+        call(store, "x\ud800y")
+    assert (caught.value.code, caught.value.path) == ("E_UTF8", path)
+    assert [m.content for m in store] == ["before"]
+    store.append(msgstore.user("\U0001f600"), "l")
+
+
+@pytest.mark.parametrize("wrong, what", [
+    (b"x", "is a bytes"), ({3}, "is a set"), (float("nan"), "is nan"),
+    (float("-inf"), "is -inf"), ({(1, 2): 3}, "a member's name is a tuple")])
+def test_what_json_has_not_is_refused_where_it_is(store, wrong, what):
+    with pytest.raises(msgstore.ArgumentError, match="JSON") as caught:
+        store.append([msgstore.user("a"), msgstore.user({"deep": ["b", wrong]})], "l")
+    assert caught.value.path == "messages[1].content.deep[1]"
+    assert f"messages[1].content.deep[1]{': ' * ('name' in what) or ' '}{what}" in str(
+        caught.value)
+    assert len(store) == 0
+    circle = []
+    circle.append(circle)
+    with pytest.raises(msgstore.ArgumentError, match="messages.*JSON.*ircular"):
+        store.append(msgstore.user(circle), "l")
 
 
 def test_iteration_reads_every_page(store):
@@ -465,7 +497,6 @@ def test_methods_have_the_arguments_of_the_library():
             wanted -= set(_flat.ARGUMENTS["request"]) - request
         if name == "request":
             given -= {"op", "more"}
-            wanted -= {"extra"}
         assert given - mine.get(name, set()) == wanted, name
 
 
@@ -801,6 +832,63 @@ def test_chat_program_of_the_readme_prints_why_an_answer_is_empty(tmp_path, caps
     assert capsys.readouterr().out == "(no answer: length)\n"
 
 
+def test_chat_program_of_the_readme_keeps_the_line_that_has_no_answer(tmp_path):
+    path, bodies = str(tmp_path / "log.msl"), []
+
+    def refused(body):
+        raise urllib.error.URLError("Connection refused")
+
+    def ask(body):
+        bodies.append(body)
+        return {"message": {"role": "assistant", "content": "a"}, "done": True}
+
+    with pytest.raises(SystemExit, match=f"no answer: .*refused.*stays in {path}"):
+        chat_program()(path, refused, iter(["one"]))
+    chat_program()(path, ask, iter(["two"]))
+    assert [m["content"] for m in bodies[0]["messages"]] == ["one\n\ntwo"]
+
+
+def test_chat_program_of_the_readme_runs_without_a_server(tmp_path, capsys, monkeypatch):
+    call, = re.findall(r'`chat\("chat.msl", (lambda .*)\)`', README)
+    monkeypatch.chdir(tmp_path)
+    chat_program()("chat.msl", eval(call), iter(["one"]))
+    assert capsys.readouterr().out == "hello\n"
+
+
+def test_doctests_of_the_pages_run_without_options():
+    docs = pathlib.Path(__file__).parents[3] / "docs" / "python.md"
+    for page in (pathlib.Path(__file__).parents[1] / "README.md", docs):
+        done = subprocess.run([sys.executable, "-m", "doctest", str(page)],
+                              stdout=subprocess.PIPE)
+        assert (done.returncode, done.stdout) == (0, b"")
+
+
+def functions():
+    """Returns the functions of the package by their names, with those of Store."""
+    found = {name: getattr(msgstore, name) for name in msgstore.__all__}
+    found = {name: thing for name, thing in found.items() if inspect.isfunction(thing)}
+    found.update((f"Store.{name}", thing) for name, thing in vars(msgstore.Store).items()
+                 if inspect.isfunction(thing) and not name.startswith("_"))
+    return found
+
+
+def docstrings(name):
+    """Returns the docstring of a function, and those of the functions that it names."""
+    text = functions()[name].__doc__
+    for other in re.findall(r":meth:`(?:Store\.)?(\w+)`", text):
+        if f"Store.{other}" != name:
+            text += functions()[f"Store.{other}"].__doc__
+    return text + "".join(functions()[other].__doc__ for other in re.findall(
+        r":func:`(?:msgstore\.)?(\w+)`", text) if other != name and other in functions())
+
+
+@pytest.mark.parametrize("name", sorted(functions()))
+def test_docstrings_explain_each_argument(name):
+    words = set(re.findall(r"\w+", " ".join(re.findall("``([^`]*)``", docstrings(name)))))
+    arguments = set(inspect.signature(functions()[name]).parameters) - {"self"}
+    assert not arguments - words
+
+
 def test_tool_loop_of_the_readme_ends_at_an_empty_answer(store):
     block, = [block for block in README.split("```python\n") if ">>> while True:" in block]
     example, = [example for example in doctest.DocTestParser().get_examples(block)
@@ -874,6 +962,95 @@ def test_a_request_without_a_model_names_the_argument(store):
             call("l", "openai")
         assert caught.value.path == "model" and caught.value.code == "E_ARGUMENT"
         assert "opts" not in str(caught.value)
+
+
+def test_extra_has_members_of_the_body_also_with_names_of_arguments(store):
+    store.append(msgstore.user("x"), "l")
+    how = {"type": "enabled", "budget_tokens": 1024}
+    body = store.request("l", "anthropic", model="m", extra={"thinking": how}, top_k=3)
+    assert body["thinking"] == how and body["top_k"] == 3 and "extra" not in body
+    body = store.compact_request("l", "anthropic", 1, model="m", extra={"thinking": how})
+    assert body["thinking"] == how
+    assert "extra" not in store.request("l", "openai", model="m", extra={})
+    body = store.request("l", "openai", model="m", extra={"extra": {"a": 1}})
+    assert body["extra"] == {"a": 1}
+    with pytest.raises(msgstore.ArgumentError, match=r'extra=\{"thinking": ') as caught:
+        store.request("l", "anthropic", model="m", thinking=how)
+    assert caught.value.path == "thinking"
+    with pytest.raises(msgstore.ArgumentError, match="top_k is passed twice"):
+        store.request("l", "anthropic", model="m", extra={"top_k": 3}, top_k=3)
+    for wrong in ([1], "x", 3):
+        with pytest.raises(msgstore.ArgumentError, match="extra is an? .*dict"):
+            store.request("l", "anthropic", model="m", extra=wrong)
+
+
+@pytest.mark.parametrize("call, name", [
+    (lambda s: s.request("l", "openai", model="m", messages=[]), "messages"),
+    (lambda s: s.request("l", "openai", model="m", extra={"messages": []}), "messages"),
+    (lambda s: s.request("l", "gemini", extra={"contents": []}), "contents"),
+    (lambda s: s.request("l", "openai-responses", model="m", previous=True, store=False),
+     "store")])
+def test_a_member_that_the_request_writes_is_refused_by_its_name(store, call, name):
+    store.append(msgstore.user("x"), "l")
+    with pytest.raises(msgstore.ArgumentError, match=f"the request writes {name} itself"
+                       ) as caught:
+        call(store)
+    assert caught.value.path == name
+
+
+def test_thinking_that_is_not_sent_is_counted_as_the_readme_says(store):
+    block = {"type": "thinking", "thinking": "hm", "signature": "s"}
+    store.append(msgstore.user("x"), "l")
+    store.answer({"type": "message", "role": "assistant", "model": "m", "content": [
+        block, {"type": "text", "text": "y"}], "stop_reason": "end_turn"}, "anthropic", "l")
+    store.append(msgstore.user("z"), "l")
+    body = store.request("l", "anthropic", model="m")
+    assert body.report["dropped"] == 1 and body.report["thinking_missing"] == 0
+    assert "signature" not in json.dumps(body["messages"])
+    body = store.request("l", "anthropic", model="m", thinking=True)
+    assert body.report["dropped"] == 0 and block in body["messages"][1]["content"]
+
+
+def test_errors_name_the_key_as_messages_do(store):
+    store.append([msgstore.user("x", idempotency_key="k"), msgstore.user("z")], "l")
+    with pytest.raises(msgstore.KeyReusedError) as caught:
+        store.append([msgstore.user("a"), msgstore.user("y", idempotency_key="k")], "l")
+    assert caught.value.path == "messages[1].idempotency_key"
+    assert str(caught.value).startswith(
+        "messages[1].idempotency_key: idempotency_key 'k' belongs to message 1")
+    for seq, now in ((1, "'k'"), (2, "none")):
+        with pytest.raises(msgstore.ArgumentError) as caught:
+            store.amend(seq, msgstore.user("y", idempotency_key="k2"))
+        assert str(caught.value) == ("the idempotency_key of a message cannot be changed: "
+                                     f"it is {now}, not 'k2'")
+        assert caught.value.path == "idempotency_key"
+
+
+def test_a_folder_is_no_log(store, tmp_path):
+    for call in (msgstore.open, msgstore.verify, msgstore.rewrite, store.copy,
+                 lambda path: msgstore.open(path, mode="read")):
+        with pytest.raises(IsADirectoryError, match="is a folder, not a log") as caught:
+            call(tmp_path)
+        assert type(caught.value) is msgstore.FolderError
+        assert not isinstance(caught.value, msgstore.DamagedError)
+        assert (caught.value.errno, caught.value.filename) == (21, str(tmp_path))
+        again = pickle.loads(pickle.dumps(caught.value))
+        assert (again.errno, str(again)) == (21, str(caught.value))
+    (tmp_path / "x").write_bytes(b"x" * 9000)
+    with pytest.raises(msgstore.DamagedError):
+        msgstore.open(tmp_path / "x")
+
+
+def test_an_iteration_raises_once_the_store_is_closed():
+    for filters in ({}, {"reverse": True}, {"format": "openai"}):
+        store = msgstore.open()
+        store.append([msgstore.user("a"), msgstore.assistant("b")], "l")
+        messages = store.messages("l", **filters)
+        next(messages)
+        store.close()
+        with pytest.raises(msgstore.MsgstoreError) as caught:
+            next(messages)
+        assert caught.value.code == "E_CLOSED"
 
 
 def test_words_have_types_to_import():
@@ -952,8 +1129,9 @@ def test_a_note_takes_any_json_but_null(store):
     store.append(msgstore.user("a"), "l")
     for value in (False, 0, "", [], {}):
         store.note(1, "rating", value)
-    with pytest.raises(msgstore.ArgumentError, match="value"):
+    with pytest.raises(msgstore.ArgumentError, match="value is None.*but null") as caught:
         store.note(1, "rating", None)
+    assert caught.value.path == "value"
 
 
 @pytest.mark.parametrize("call, words", [
@@ -1055,8 +1233,11 @@ def test_too_deep_a_message_is_an_argument_error(store):
         deep = deep.pop()
 
 
-def test_an_answer_of_text_takes_lone_surrogates(store):
-    store.answer('{"choices": [{"message": {"content": "x\ud800y"}}]}', "openai", "l")
+@pytest.mark.parametrize("form", [str, bytes, dict])
+def test_an_answer_with_a_lone_surrogate_is_stored(store, form):
+    text = '{"choices": [{"message": {"content": "x\ud800y"}}]}'
+    store.answer({str: text, bytes: text.encode("ascii", "backslashreplace"),
+                  dict: json.loads(text)}[form], "openai", "l")
     assert store.query("l")[0].content == "x\ufffdy"
 
 
@@ -1100,3 +1281,17 @@ def test_append_of_nothing_compares(store):
     with pytest.raises(msgstore.ArgumentError) as caught:
         store._change("set_facts", location="l", value=[1])
     assert caught.value.path == "value"
+
+
+def test_a_build_without_stb_ds_says_how_to_get_it(tmp_path):
+    pytest.importorskip("setuptools")
+    source = (pathlib.Path(__file__).parents[1] / "setup.py").read_text()
+    for name in ("msgstore.h", "msgstore_ffi.h"):
+        (tmp_path / "csrc").mkdir(exist_ok=True)
+        (tmp_path / "csrc" / name).touch()
+    names = {"__file__": str(tmp_path / "setup.py"), "__name__": "setup"}
+    exec(source.split("\nvendor()\n")[0], names)
+    names["COPIES"][:] = [(target, [tmp_path / "none"]) for target, _ in names["COPIES"]]
+    with pytest.raises(SystemExit, match="stb_ds.h was found in none(?s:.)*libstb-dev.*"
+                                         "STB_INC"):
+        names["vendor"]()

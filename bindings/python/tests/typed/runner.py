@@ -16,7 +16,8 @@ async def main() -> None:
     with msgstore.open("a.msl", mode="write", sync="each") as store:
         await Runner.run(Agent(name="a"), "x", session=MsgstoreSession(store, "x"))
         await Runner.run(Agent(name="a"), "x", session=MsgstoreCompactionSession(store, "x"))
-        body = store.request("x", "anthropic", model="m", thinking=True, cache="5m")
+        body = store.request("x", "anthropic", model="m", thinking=True, cache="5m",
+                             extra={"thinking": {"type": "adaptive"}}, top_k=3)
         answer = store.answer(body, "anthropic", "x")
         seqs: list[int] = await store.append_async(msgstore.user("y"), "x")
         print(answer["calls"], seqs, await store.wait_async(seqs[-1], 1))
