@@ -485,8 +485,8 @@ static void take_answer(ms_str whole, ms_str pieces, size_t first, size_t size,
     if (again != code) {
         fuzz_show("at once", whole);
         fuzz_show("in pieces", pieces);
-        fuzz_fail("%s: at once %s, in pieces %s", profile->name, ms_result_text(code),
-                  ms_result_text(again));
+        fuzz_fail("%s: at once %s, in pieces %s: %s", profile->name, ms_result_text(code),
+                  ms_result_text(again), err.message);
     }
     if (code != MS_OK) {
         must_be_unfinished(&got[1], pieces, &err);
