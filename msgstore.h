@@ -146,11 +146,14 @@
  * ---- MEMORY --------------------------------------------------------------------------
  *
  * Arguments are copied before a call returns. A cursor is the exception: what its query
- * points to must outlive it. A pointer may be NULL only where this file allows it;
- * outputs are not checked. Results are borrowed; each function documents for how long. A
- * function that allocates a result has an ms_arena parameter; others allocate nothing.
- * Stores keep and use the ms_alloc of their description ({0}: malloc). After a failed
- * open or init there is nothing to free, and outputs are NULL or zero.
+ * points to must outlive it. A pointer may be NULL only where this file allows it. A
+ * function with an ms_error refuses any other NULL as a store, handle, description,
+ * message, list or function (MS_E_CLOSED or MS_E_ARGUMENT). It does not check outputs, an
+ * ms_rewrite, the list of an ms_keep, nor what functions for experts take. Results are
+ * borrowed; each function documents for how long. A function that allocates a result has
+ * an ms_arena parameter; others allocate nothing. Stores keep and use the ms_alloc of
+ * their description ({0}: malloc). After a failed open or init there is nothing to free,
+ * and outputs are NULL or zero.
  *
  * ---- ERRORS --------------------------------------------------------------------------
  *
@@ -30627,6 +30630,17 @@ MS_API void ms_writer_init(ms_writer *w, const ms_format *format,
     if (w->array) ms_json_begin(&w->json, MS_JSON_ARRAY);
 }
 
+/* Checks what a caller passed to ms_writer_init. */
+static ms_result ms__writer_check(const ms_writer *w, ms_error *err)
+{
+    if (!w) return ms__fail(err, MS_E_CLOSED, "the writer is missing");
+    MS__TRY(ms__format_check(w->format, err));
+    return w->json.write ? MS_OK
+                         : ms__fail_at(err, MS_E_ARGUMENT, "write", "the function that "
+                                       "takes the bytes is missing: pass ms_buf_write, "
+                                       "or your own");
+}
+
 static ms_result ms__writer_result(ms_writer *w, ms_error *err)
 {
     if (w->json.result == MS_OK) return MS_OK;
@@ -30707,7 +30721,7 @@ MS_API ms_result ms_writer_put(ms_writer *w, const ms_envelope *m, ms_error *err
     if (m->type == MS_T_NONE || (unsigned)m->type >= MS_TYPE_COUNT)
         return ms__fail_at(err, MS_E_TYPE, "type", "type %u has no name in this format",
                            (uint64_t)(unsigned)m->type);
-    MS__TRY(ms__format_check(w->format, err));
+    MS__TRY(ms__writer_check(w, err));
     MS__TRY(ms__writer_result(w, err));
     if (!w->arena) return ms__no_arena(err, NULL, sizeof(ms__call));
     if (ms__has_units(ms__format_row_of(w->format))) {
@@ -30723,7 +30737,7 @@ MS_API ms_result ms_writer_put(ms_writer *w, const ms_envelope *m, ms_error *err
 
 MS_API ms_result ms_writer_finish(ms_writer *w, ms_error *err)
 {
-    MS__TRY(ms__format_check(w->format, err));
+    MS__TRY(ms__writer_check(w, err));
     MS__TRY(ms__held_flush(w, err));
     if (w->array) {
         ms_json_end(&w->json);
@@ -32335,6 +32349,9 @@ MS_API MS__RARE ms_result ms_parts(const ms_part *parts, size_t n, ms_arena *are
     memset(&buf, 0, sizeof buf);
     buf.arena = arena;
     if (!arena) return ms__no_arena(err, NULL, 0);
+    if (!parts && n > 0)
+        return ms__fail_at(err, MS_E_ARGUMENT, "parts", "the parts are missing: n is %u",
+                           (uint64_t)n);
     ms_json_init(&w, ms_buf_write, &buf, false);
     ms_json_begin(&w, MS_JSON_ARRAY);
     for (size_t i = 0; i < n; i++) {
@@ -35081,11 +35098,20 @@ static ms_result ms__project_run(const ms_request_desc *desc, ms_arena *arena, b
     return code;
 }
 
-/* Checks that the wire of a profile has a form for all that the profile asks for. */
-static MS__NOINLINE ms_result ms__profile_check(const ms_profile *profile,
+/* Returns the error of a description that is NULL. */
+static MS__RARE ms_result ms__no_desc(ms_error *err)
+{
+    return ms__fail(err, MS_E_ARGUMENT, "the description of the request is missing");
+}
+
+/* Checks that a description is there, and that the wire of its profile has a form for all
+ * that the profile asks for. */
+static MS__NOINLINE ms_result ms__profile_check(const ms_request_desc *desc,
                                                 ms_error *err)
 {
     const char *field = NULL, *why = NULL;
+    if (!desc) return ms__no_desc(err);
+    const ms_profile *profile = desc->profile;
     if (!profile)
         return ms__fail_at(err, MS_E_ARGUMENT, "profile", "there is no profile: "
                            "ms_profile_find knows no such name, and ms_profile_at "
@@ -35136,7 +35162,7 @@ static ms_result ms__project_check(const ms_request_desc *desc, ms_write_fn writ
                                    ms_project_report *report, ms_error *err)
 {
     if (report) memset(report, 0, sizeof *report);
-    MS__TRY(ms__profile_check(desc->profile, err));
+    MS__TRY(ms__profile_check(desc, err));
     MS__TRY(ms__source_check(desc, err));
     return write ? MS_OK
                  : ms__fail_at(err, MS_E_ARGUMENT, "write", "the function that takes the "
@@ -35414,6 +35440,7 @@ MS_API ms_result ms_pending(const ms_request_desc *desc, ms_arena *arena, ms_cal
     memset(out, 0, sizeof *out);
     if (!arena)
         return ms__fail_at(err, MS_E_ARENA, "arena", "the calls need an arena: pass one");
+    if (!desc) return ms__no_desc(err);
     MS__TRY(ms__source_check(desc, err));
     if (!desc->store && !desc->memory)
         return ms__fail(err, MS_E_ARGUMENT, "ms_pending needs a store or a memory, to "
@@ -37141,6 +37168,7 @@ static bool ms__profile_answers(const ms_profile *profile)
 /* Returns the error of a description that cannot have an answer. */
 static MS__RARE ms_result ms__answer_none(const ms_request_desc *desc, ms_error *err)
 {
+    if (!desc) return ms__no_desc(err);
     if (!ms__profile_answers(desc->profile))
         return ms__fail_at(err, MS_E_ARGUMENT, "profile", "an answer needs the profile "
                            "of a provider: of ms_profile_find");
@@ -37155,7 +37183,7 @@ MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *des
                                  ms_error *err)
 {
     memset(a, 0, sizeof *a);
-    if (!ms__profile_answers(desc->profile) ||
+    if (!desc || !ms__profile_answers(desc->profile) ||
         !desc->store == !desc->memory || (desc->memory && !desc->memory->store))
         return ms__answer_none(desc, err);
     if (desc->text_type && ((unsigned)desc->text_type >= MS_TYPE_COUNT ||
@@ -37202,7 +37230,7 @@ static bool ms__answer_byte(ms_answer_stream *a, char c)
 MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err)
 {
     size_t from = 0;
-    if (!a->desc.store) return ms__fail(err, MS_E_CLOSED, "the answer has ended");
+    if (!a || !a->desc.store) return ms__fail(err, MS_E_CLOSED, "the answer has ended");
     a->err = &a->error;
     ms__answer_begins(a, bytes);
     for (size_t i = 0; i < bytes.len && a->code == MS_OK; i++) {
@@ -37368,7 +37396,7 @@ static ms_result ms__answer_note(ms_answer_stream *a, ms_error *err)
 MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *err)
 {
     if (out) memset(out, 0, sizeof *out);
-    if (!a->desc.store) return ms__fail(err, MS_E_CLOSED, "the answer has ended");
+    if (!a || !a->desc.store) return ms__fail(err, MS_E_CLOSED, "the answer has ended");
     ms_result failed = a->code, code;
     ms_error *first = failed == MS_OK ? &a->error : NULL; /* that of the feed stays */
     a->code = MS_OK;
@@ -37401,7 +37429,7 @@ MS_API ms_result ms_answer(const ms_request_desc *desc, ms_str body, ms_answered
 {
     ms_arena own;
     memset(&own, 0, sizeof own);
-    ms_arena *arena = desc->arena ? desc->arena : &own;
+    ms_arena *arena = desc && desc->arena ? desc->arena : &own;
     ms_answer_stream *a = (ms_answer_stream *)ms_arena_alloc(arena, sizeof *a);
     if (out) memset(out, 0, sizeof *out);
     if (!a) return ms__no_arena(err, arena, sizeof *a);
@@ -37531,7 +37559,7 @@ MS_API ms_result ms_compact_plan(const ms_request_desc *desc, uint64_t keep,
     ms__projector *p;
     memset(&own, 0, sizeof own);
     memset(plan, 0, sizeof *plan);
-    MS__TRY(ms__profile_check(desc->profile, err));
+    MS__TRY(ms__profile_check(desc, err));
     MS__TRY(ms__compact_check(desc, err));
     ms_result code = ms__compact_read(desc, desc->arena ? desc->arena : &own, &p, err);
     if (code == MS_OK) {
@@ -37611,6 +37639,9 @@ MS_API ms_result ms_compact_request(const ms_request_desc *desc,
     ms_arena own;
     memset(&own, 0, sizeof own);
     MS__TRY(ms__project_check(desc, write, NULL, err));
+    if (!plan)
+        return ms__fail_at(err, MS_E_ARGUMENT, "plan", "the plan is missing: "
+                           "ms_compact_plan makes it");
     MS__TRY(ms__compact_check(desc, err));
     MS__TRY(ms__request_check(desc, err));
     const struct ms__compact_form *form = &ms__compact_forms[desc->profile->wire];
@@ -37815,10 +37846,12 @@ MS_API ms_result ms_compact(const ms_request_desc *desc, const ms_compaction *c,
 {
     ms_arena own;
     uint64_t number = 0;
-    ms_compaction copy = *c;
+    ms_compaction copy;
     memset(&own, 0, sizeof own);
     if (seq) *seq = 0;
-    MS__TRY(ms__profile_check(desc->profile, err));
+    MS__TRY(ms__profile_check(desc, err));
+    if (!c) return ms__fail(err, MS_E_ARGUMENT, "the compaction is missing");
+    copy = *c;
     MS__TRY(ms__compact_check(desc, err));
     ms_result code = ms__compact_store(desc, &copy, desc->arena ? desc->arena : &own,
                                        &number, err);

@@ -359,11 +359,20 @@ static ms_result ms__project_run(const ms_request_desc *desc, ms_arena *arena, b
     return code;
 }
 
-/* Checks that the wire of a profile has a form for all that the profile asks for. */
-static MS__NOINLINE ms_result ms__profile_check(const ms_profile *profile,
+/* Returns the error of a description that is NULL. */
+static MS__RARE ms_result ms__no_desc(ms_error *err)
+{
+    return ms__fail(err, MS_E_ARGUMENT, "the description of the request is missing");
+}
+
+/* Checks that a description is there, and that the wire of its profile has a form for all
+ * that the profile asks for. */
+static MS__NOINLINE ms_result ms__profile_check(const ms_request_desc *desc,
                                                 ms_error *err)
 {
     const char *field = NULL, *why = NULL;
+    if (!desc) return ms__no_desc(err);
+    const ms_profile *profile = desc->profile;
     if (!profile)
         return ms__fail_at(err, MS_E_ARGUMENT, "profile", "there is no profile: "
                            "ms_profile_find knows no such name, and ms_profile_at "
@@ -414,7 +423,7 @@ static ms_result ms__project_check(const ms_request_desc *desc, ms_write_fn writ
                                    ms_project_report *report, ms_error *err)
 {
     if (report) memset(report, 0, sizeof *report);
-    MS__TRY(ms__profile_check(desc->profile, err));
+    MS__TRY(ms__profile_check(desc, err));
     MS__TRY(ms__source_check(desc, err));
     return write ? MS_OK
                  : ms__fail_at(err, MS_E_ARGUMENT, "write", "the function that takes the "
@@ -692,6 +701,7 @@ MS_API ms_result ms_pending(const ms_request_desc *desc, ms_arena *arena, ms_cal
     memset(out, 0, sizeof *out);
     if (!arena)
         return ms__fail_at(err, MS_E_ARENA, "arena", "the calls need an arena: pass one");
+    if (!desc) return ms__no_desc(err);
     MS__TRY(ms__source_check(desc, err));
     if (!desc->store && !desc->memory)
         return ms__fail(err, MS_E_ARGUMENT, "ms_pending needs a store or a memory, to "

@@ -1650,6 +1650,18 @@ controls()
         'return MS_OK;'
     control keys_of_old_segments_forgotten gcc test_views ten_thousand_keys_are_remembered 100 \
         ms__key_find 'return ms__sealed_of(core) ?' 'return ms__sealed_of(core) && 0 ?'
+    control null_description_of_a_request_read gcc test_bad_input \
+        a_description_that_is_null_is_refused 100 \
+        ms__profile_check 'if (!desc) return ms__no_desc(err);' ''
+    control null_description_of_an_answer_read gcc test_bad_input \
+        a_description_that_is_null_is_refused 100 \
+        ms_answer_begin '!desc ||' ''
+    control null_function_of_a_writer_called gcc test_bad_input \
+        a_description_that_is_null_is_refused 100 \
+        ms__writer_check 'return w->json.write ? MS_OK' 'return w->json.write || 1 ? MS_OK'
+    control null_name_of_a_call_read gcc test_ffi \
+        call_is_refused_when_its_name_is_null_or_unknown 100 \
+        ms_ffi_call 'name &&' ''
     control key_with_another_content_taken gcc test_bad_input \
         a_batch_is_refused_when_it_reuses_a_number_or_key 100 \
         ms__plan_repeat 'p->repeat = ms__same_message(r, e, l);' 'p->repeat = true;'
