@@ -132,8 +132,8 @@
  * The earlier state stays in the file until ms_log_rewrite or ms_copy writes one with
  * only the result; a query with `raw` shows all records. ms_log_rewrite also sorts a log
  * by location and view: a new process then reads a conversation of a large log in a tenth
- * of the time. ms_find searches the text of a view. ms_union_open reads several stores as
- * one.
+ * of the time. It also writes a backup while the writer goes on. ms_find searches the
+ * text of a view. ms_union_open reads several stores as one.
  *
  * ---- STRINGS -------------------------------------------------------------------------
  *
@@ -1222,7 +1222,8 @@ MS_API ms_result ms_mem_reset(ms_store *store, ms_error *err);
  * A memory describes what one agent reads of a location. Call ms_memory_init, set other
  * members where the defaults do not fit, and pass the memory to ms_get_history or to
  * ms_request. The defaults are blocks in full: the conversation, the agent's own steps,
- * and global messages. */
+ * and global messages. Limits here count messages; a request bounds its tokens by
+ * opts.budget, see [api-request]. */
 
 /* Messages that the agent adds while it runs. */
 typedef enum ms_runtime {
@@ -1500,8 +1501,12 @@ typedef struct ms_project_opts {
                                  Turns are never split, and the newest is always
                                  complete. The question before it may be left out (see
                                  start_text) */
-    size_t budget;            /* and at most so many tokens; 0: no bound. MS_E_TOO_LARGE
-                                 when the newest turn alone takes more. Where thinking is
+    size_t budget;            /* and at most so many tokens; 0: no bound. The system text
+                                 and the newest turns that fit are sent. Older turns go,
+                                 and with them the user's question if one large result
+                                 follows it: that is MS_OK, and report->left_out counts
+                                 their messages. MS_E_TOO_LARGE when the newest turn alone
+                                 takes more. Where thinking is
                                  bound, the window's start stays while a turn of the user
                                  runs: report->over is by how much it is exceeded */
     size_t step;              /* the window's start moves by so many messages (with a
@@ -1752,6 +1757,11 @@ MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *
  * is hidden; MS_E_DAMAGED: it, or an earlier change of it, is damaged, and views withhold
  * it. Cursors opened earlier do not see the change.
  *
+ * Each log counts from 1: a number of another log is here an innocent message, or none.
+ * ms_hide, ms_redact and ms_note take a number alone, and cannot notice. ms_amend with a
+ * location in its envelope refuses a message of another location, and so does ms_fork;
+ * ms_hide_range hides no message of another location than its own.
+ *
  * Where a log's record of an amendment or a hiding is damaged, views leave out the
  * messages that it changed, and return MS_E_DAMAGED. If its header is damaged, too,
  * it is unknown which these are: all views over its place return MS_E_DAMAGED, and show
@@ -1986,7 +1996,8 @@ typedef struct ms_union_desc {
 MS_API ms_result ms_union_open(ms_store **store, const ms_union_desc *desc,
                                ms_error *err);
 
-/* ==== [api-copy] selections and copies of a store ================================ */
+/* ==== [api-copy] selections and copies of a store ================================
+ * For a backup of a log see [api-rewrite]. */
 
 /* A selection for ms_copy. Zeroed: everything. For the newest n turns of one location,
  * find the first (a query for user_message with limit n), count the messages from there
@@ -2033,7 +2044,12 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
                          ms_arena *arena, ms_copy_report *report, ms_error *err);
 #ifndef MSGSTORE_NO_LOG
 
-/* ==== [api-rewrite] a new file instead of an old one ============================== */
+/* ==== [api-rewrite] a new file instead of an old one, backups ======================
+ * A backup is ms_log_rewrite to another path, without `replace`. The writer goes on
+ * appending. The copy has at least what was visible when it began, and its path has a
+ * whole, verified log or no file. Another process makes one through a handle with
+ * MS_LOG_READ. cp of the file keeps what was replaced and hidden, too, see [api-log].
+ * ms_copy writes into any open store, and is durable when that is synced. */
 
 /* Copies the messages that keep selects (NULL: all) from an open store into a new log at
  * to->path: to save space, keep the newest, repair (source opened for salvage), or export
@@ -25318,8 +25334,11 @@ static void *stbds_arrgrowf(void *array, size_t item, size_t more, size_t least)
 #define MSGSTORE_STB_DS <stb/stb_ds.h>
 #else
 #error "msgstore.h does not find stb_ds.h: (1) install it (Debian: libstb-dev), or set \
-MSGSTORE_STB_DS to its path; (2) use msgstore_single.h, which has it (make single); (3) \
-define MSGSTORE_NO_FORMATS, without message formats and requests"
+MSGSTORE_STB_DS to its path; (2) use msgstore_single.h, which has it: of a release, or \
+of make single, which needs stb_ds.h once; (3) define MSGSTORE_NO_FORMATS, without \
+message formats and requests"
+/* Compilers stop at a file that is not found; gcc not at one that it has looked for. */
+#define MSGSTORE_STB_DS "stb_ds.h, see the error above"
 #endif
 #else
 #define MSGSTORE_STB_DS "stb_ds.h"

@@ -132,8 +132,8 @@
  * The earlier state stays in the file until ms_log_rewrite or ms_copy writes one with
  * only the result; a query with `raw` shows all records. ms_log_rewrite also sorts a log
  * by location and view: a new process then reads a conversation of a large log in a tenth
- * of the time. ms_find searches the text of a view. ms_union_open reads several stores as
- * one.
+ * of the time. It also writes a backup while the writer goes on. ms_find searches the
+ * text of a view. ms_union_open reads several stores as one.
  *
  * ---- STRINGS -------------------------------------------------------------------------
  *

@@ -97,8 +97,12 @@ typedef struct ms_project_opts {
                                  Turns are never split, and the newest is always
                                  complete. The question before it may be left out (see
                                  start_text) */
-    size_t budget;            /* and at most so many tokens; 0: no bound. MS_E_TOO_LARGE
-                                 when the newest turn alone takes more. Where thinking is
+    size_t budget;            /* and at most so many tokens; 0: no bound. The system text
+                                 and the newest turns that fit are sent. Older turns go,
+                                 and with them the user's question if one large result
+                                 follows it: that is MS_OK, and report->left_out counts
+                                 their messages. MS_E_TOO_LARGE when the newest turn alone
+                                 takes more. Where thinking is
                                  bound, the window's start stays while a turn of the user
                                  runs: report->over is by how much it is exceeded */
     size_t step;              /* the window's start moves by so many messages (with a
