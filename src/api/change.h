@@ -64,13 +64,13 @@ MS_API ms_result ms_rewind(ms_store *store, ms_str location, uint64_t seq,
 MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err);
 
 /* Attaches a value to a message: a rating, a verdict, its cost. kind: a word of 1 to
- * MS_KEY_MAX bytes. A note has the location, agent key and turn of its message, and the
- * time of the call. Read notes by a raw query for MS_RAW_NOTES (about_seq: of one
- * message): ms_seq is the message's number, ms_get(MS_F_TYPE_NAME) the kind, ms_content
- * the value. The first query about one message reads all notes and facts of its location,
- * later ones what was added since (a buffer: all). Notes of a hidden message remain until
- * a copy. A repeated note stands beside the first: after a restart look first, or use a
- * fact. */
+ * MS_KEY_MAX bytes. An absent value is stored as absent: the kind may say all. A note
+ * has the location, agent key and turn of its message, and the time of the call. Read
+ * notes by a raw query for MS_RAW_NOTES (about_seq: of one message): ms_seq is the
+ * message's number, ms_get(MS_F_TYPE_NAME) the kind, ms_content the value. The first
+ * query about one message reads all notes and facts of its location, later ones what
+ * was added since (a buffer: all). Notes of a hidden message remain until a copy. A
+ * repeated note stands beside the first: after a restart look first, or use a fact. */
 MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value value,
                          ms_error *err);
 
