@@ -132,8 +132,8 @@
  * The earlier state stays in the file until ms_log_rewrite or ms_copy writes one with
  * only the result; a query with `raw` shows all records. ms_log_rewrite also sorts a log
  * by location and view: a new process then reads a conversation of a large log in a tenth
- * of the time. ms_find searches the text of a view. ms_union_open reads several stores as
- * one.
+ * of the time. It also writes a backup while the writer goes on. ms_find searches the
+ * text of a view. ms_union_open reads several stores as one.
  *
  * ---- STRINGS -------------------------------------------------------------------------
  *
@@ -146,11 +146,14 @@
  * ---- MEMORY --------------------------------------------------------------------------
  *
  * Arguments are copied before a call returns. A cursor is the exception: what its query
- * points to must outlive it. A pointer may be NULL only where this file allows it;
- * outputs are not checked. Results are borrowed; each function documents for how long. A
- * function that allocates a result has an ms_arena parameter; others allocate nothing.
- * Stores keep and use the ms_alloc of their description ({0}: malloc). After a failed
- * open or init there is nothing to free, and outputs are NULL or zero.
+ * points to must outlive it. A pointer may be NULL only where this file allows it. A
+ * function with an ms_error refuses any other NULL as a store, handle, description,
+ * message, list or function (MS_E_CLOSED or MS_E_ARGUMENT). It does not check outputs, an
+ * ms_rewrite, the list of an ms_keep, nor what functions for experts take. Results are
+ * borrowed; each function documents for how long. A function that allocates a result has
+ * an ms_arena parameter; others allocate nothing. Stores keep and use the ms_alloc of
+ * their description ({0}: malloc). After a failed open or init there is nothing to free,
+ * and outputs are NULL or zero.
  *
  * ---- ERRORS --------------------------------------------------------------------------
  *
@@ -1219,7 +1222,8 @@ MS_API ms_result ms_mem_reset(ms_store *store, ms_error *err);
  * A memory describes what one agent reads of a location. Call ms_memory_init, set other
  * members where the defaults do not fit, and pass the memory to ms_get_history or to
  * ms_request. The defaults are blocks in full: the conversation, the agent's own steps,
- * and global messages. */
+ * and global messages. Limits here count messages; a request bounds its tokens by
+ * opts.budget, see [api-request]. */
 
 /* Messages that the agent adds while it runs. */
 typedef enum ms_runtime {
@@ -1497,8 +1501,12 @@ typedef struct ms_project_opts {
                                  Turns are never split, and the newest is always
                                  complete. The question before it may be left out (see
                                  start_text) */
-    size_t budget;            /* and at most so many tokens; 0: no bound. MS_E_TOO_LARGE
-                                 when the newest turn alone takes more. Where thinking is
+    size_t budget;            /* and at most so many tokens; 0: no bound. The system text
+                                 and the newest turns that fit are sent. Older turns go,
+                                 and with them the user's question if one large result
+                                 follows it: that is MS_OK, and report->left_out counts
+                                 their messages. MS_E_TOO_LARGE when the newest turn alone
+                                 takes more. Where thinking is
                                  bound, the window's start stays while a turn of the user
                                  runs: report->over is by how much it is exceeded */
     size_t step;              /* the window's start moves by so many messages (with a
@@ -1629,15 +1637,20 @@ typedef struct ms_project_report {
     ms_sent sent;             /* with opts.previous: for ms_answer */
 } ms_project_report;
 
-/* Writes the body of a request: model (gemini has it in its URL), system text, messages,
- * tools, max_tokens, extra. Errors as of ms_project. What every provider of the profile
- * refuses is refused here. MS_E_NOT_FOUND: the location is unknown, or nothing of the
- * history is sent. MS_E_ARGUMENT: the model or max_tokens is missing, the tools have
- * another provider's form, extra has a member of the request's own, or with opts.previous
- * names a response, a conversation or store, thinking takes all of max_tokens, or a
- * profile asks for what its wire has no form for. MS_E_UNSUPPORTED:
- * pydantic-ai has no request. MS_E_SYNTAX, MS_E_KIND: tools or extra are not what they
- * must be. */
+/* Writes the body of a request: model (gemini has it in its URL), system text,
+ * messages, tools, max_tokens, extra. Errors as of ms_project. MS_E_NOT_FOUND: the
+ * location is unknown, or nothing of the history is sent. MS_E_ARGUMENT: the model or
+ * max_tokens is missing, the tools have another provider's form, extra has a member
+ * twice, or one of the request's own, or with opts.previous names a response, a
+ * conversation or store, thinking takes all of max_tokens, or a profile asks for what
+ * its wire has no form for. MS_E_UNSUPPORTED: pydantic-ai has no request. MS_E_SYNTAX,
+ * MS_E_KIND: tools or extra are not what they must be. A tool that every provider of
+ * the profile refuses is refused here, by its path ("tools[0].name"). MS_E_MISSING: it
+ * has no name, or no schema where that is needed. MS_E_KIND: the schema is no object.
+ * MS_E_ARGUMENT: the name is empty; with Anthropic, Bedrock and Gemini it has other
+ * characters than theirs; with Anthropic two tools have it. MS_E_TOO_LARGE: it is too
+ * long for these. Other members of extra are the caller's: some servers take a
+ * max_tokens of -1. */
 MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void *ctx,
                             ms_project_report *report, ms_error *err);
 
@@ -1749,6 +1762,11 @@ MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *
  * is hidden; MS_E_DAMAGED: it, or an earlier change of it, is damaged, and views withhold
  * it. Cursors opened earlier do not see the change.
  *
+ * Each log counts from 1: a number of another log is here an innocent message, or none.
+ * ms_hide, ms_redact and ms_note take a number alone, and cannot notice. ms_amend with a
+ * location in its envelope refuses a message of another location, and so does ms_fork;
+ * ms_hide_range hides no message of another location than its own.
+ *
  * Where a log's record of an amendment or a hiding is damaged, views leave out the
  * messages that it changed, and return MS_E_DAMAGED. If its header is damaged, too,
  * it is unknown which these are: all views over its place return MS_E_DAMAGED, and show
@@ -1797,13 +1815,13 @@ MS_API ms_result ms_rewind(ms_store *store, ms_str location, uint64_t seq,
 MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err);
 
 /* Attaches a value to a message: a rating, a verdict, its cost. kind: a word of 1 to
- * MS_KEY_MAX bytes. A note has the location, agent key and turn of its message, and the
- * time of the call. Read notes by a raw query for MS_RAW_NOTES (about_seq: of one
- * message): ms_seq is the message's number, ms_get(MS_F_TYPE_NAME) the kind, ms_content
- * the value. The first query about one message reads all notes and facts of its location,
- * later ones what was added since (a buffer: all). Notes of a hidden message remain until
- * a copy. A repeated note stands beside the first: after a restart look first, or use a
- * fact. */
+ * MS_KEY_MAX bytes. An absent value is stored as absent: the kind may say all. A note
+ * has the location, agent key and turn of its message, and the time of the call. Read
+ * notes by a raw query for MS_RAW_NOTES (about_seq: of one message): ms_seq is the
+ * message's number, ms_get(MS_F_TYPE_NAME) the kind, ms_content the value. The first
+ * query about one message reads all notes and facts of its location, later ones what
+ * was added since (a buffer: all). Notes of a hidden message remain until a copy. A
+ * repeated note stands beside the first: after a restart look first, or use a fact. */
 MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value value,
                          ms_error *err);
 
@@ -1983,7 +2001,8 @@ typedef struct ms_union_desc {
 MS_API ms_result ms_union_open(ms_store **store, const ms_union_desc *desc,
                                ms_error *err);
 
-/* ==== [api-copy] selections and copies of a store ================================ */
+/* ==== [api-copy] selections and copies of a store ================================
+ * For a backup of a log see [api-rewrite]. */
 
 /* A selection for ms_copy. Zeroed: everything. For the newest n turns of one location,
  * find the first (a query for user_message with limit n), count the messages from there
@@ -2030,7 +2049,12 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
                          ms_arena *arena, ms_copy_report *report, ms_error *err);
 #ifndef MSGSTORE_NO_LOG
 
-/* ==== [api-rewrite] a new file instead of an old one ============================== */
+/* ==== [api-rewrite] a new file instead of an old one, backups ======================
+ * A backup is ms_log_rewrite to another path, without `replace`. The writer goes on
+ * appending. The copy has at least what was visible when it began, and its path has a
+ * whole, verified log or no file. Another process makes one through a handle with
+ * MS_LOG_READ. cp of the file keeps what was replaced and hidden, too, see [api-log].
+ * ms_copy writes into any open store, and is durable when that is synced. */
 
 /* Copies the messages that keep selects (NULL: all) from an open store into a new log at
  * to->path: to save space, keep the newest, repair (source opened for salvage), or export
@@ -25367,8 +25391,11 @@ static void *stbds_arrgrowf(void *array, size_t item, size_t more, size_t least)
 #define MSGSTORE_STB_DS <stb/stb_ds.h>
 #else
 #error "msgstore.h does not find stb_ds.h: (1) install it (Debian: libstb-dev), or set \
-MSGSTORE_STB_DS to its path; (2) use msgstore_single.h, which has it (make single); (3) \
-define MSGSTORE_NO_FORMATS, without message formats and requests"
+MSGSTORE_STB_DS to its path; (2) use msgstore_single.h, which has it: of a release, or \
+of make single, which needs stb_ds.h once; (3) define MSGSTORE_NO_FORMATS, without \
+message formats and requests"
+/* Compilers stop at a file that is not found; gcc not at one that it has looked for. */
+#define MSGSTORE_STB_DS "stb_ds.h, see the error above"
 #endif
 #else
 #define MSGSTORE_STB_DS "stb_ds.h"
@@ -30680,6 +30707,17 @@ MS_API void ms_writer_init(ms_writer *w, const ms_format *format,
     if (w->array) ms_json_begin(&w->json, MS_JSON_ARRAY);
 }
 
+/* Checks what a caller passed to ms_writer_init. */
+static ms_result ms__writer_check(const ms_writer *w, ms_error *err)
+{
+    if (!w) return ms__fail(err, MS_E_CLOSED, "the writer is missing");
+    MS__TRY(ms__format_check(w->format, err));
+    return w->json.write ? MS_OK
+                         : ms__fail_at(err, MS_E_ARGUMENT, "write", "the function that "
+                                       "takes the bytes is missing: pass ms_buf_write, "
+                                       "or your own");
+}
+
 static ms_result ms__writer_result(ms_writer *w, ms_error *err)
 {
     if (w->json.result == MS_OK) return MS_OK;
@@ -30761,7 +30799,7 @@ MS_API ms_result ms_writer_put(ms_writer *w, const ms_envelope *m, ms_error *err
     if (m->type == MS_T_NONE || (unsigned)m->type >= MS_TYPE_COUNT)
         return ms__fail_at(err, MS_E_TYPE, "type", "type %u has no name in this format",
                            (uint64_t)(unsigned)m->type);
-    MS__TRY(ms__format_check(w->format, err));
+    MS__TRY(ms__writer_check(w, err));
     MS__TRY(ms__writer_result(w, err));
     if (!w->arena) return ms__no_arena(err, NULL, sizeof(ms__call));
     if (ms__has_units(ms__format_row_of(w->format))) {
@@ -30777,7 +30815,7 @@ MS_API ms_result ms_writer_put(ms_writer *w, const ms_envelope *m, ms_error *err
 
 MS_API ms_result ms_writer_finish(ms_writer *w, ms_error *err)
 {
-    MS__TRY(ms__format_check(w->format, err));
+    MS__TRY(ms__writer_check(w, err));
     MS__TRY(ms__held_flush(w, err));
     if (w->array) {
         ms_json_end(&w->json);
@@ -32389,6 +32427,9 @@ MS_API MS__RARE ms_result ms_parts(const ms_part *parts, size_t n, ms_arena *are
     memset(&buf, 0, sizeof buf);
     buf.arena = arena;
     if (!arena) return ms__no_arena(err, NULL, 0);
+    if (!parts && n > 0)
+        return ms__fail_at(err, MS_E_ARGUMENT, "parts", "the parts are missing: n is %u",
+                           (uint64_t)n);
     ms_json_init(&w, ms_buf_write, &buf, false);
     ms_json_begin(&w, MS_JSON_ARRAY);
     for (size_t i = 0; i < n; i++) {
@@ -35136,11 +35177,20 @@ static ms_result ms__project_run(const ms_request_desc *desc, ms_arena *arena, b
     return code;
 }
 
-/* Checks that the wire of a profile has a form for all that the profile asks for. */
-static MS__NOINLINE ms_result ms__profile_check(const ms_profile *profile,
+/* Returns the error of a description that is NULL. */
+static MS__RARE ms_result ms__no_desc(ms_error *err)
+{
+    return ms__fail(err, MS_E_ARGUMENT, "the description of the request is missing");
+}
+
+/* Checks that a description is there, and that the wire of its profile has a form for all
+ * that the profile asks for. */
+static MS__NOINLINE ms_result ms__profile_check(const ms_request_desc *desc,
                                                 ms_error *err)
 {
     const char *field = NULL, *why = NULL;
+    if (!desc) return ms__no_desc(err);
+    const ms_profile *profile = desc->profile;
     if (!profile)
         return ms__fail_at(err, MS_E_ARGUMENT, "profile", "there is no profile: "
                            "ms_profile_find knows no such name, and ms_profile_at "
@@ -35196,7 +35246,7 @@ static ms_result ms__project_check(const ms_request_desc *desc, ms_write_fn writ
                                    ms_project_report *report, ms_error *err)
 {
     if (report) memset(report, 0, sizeof *report);
-    MS__TRY(ms__profile_check(desc->profile, err));
+    MS__TRY(ms__profile_check(desc, err));
     MS__TRY(ms__source_check(desc, err));
     return write ? MS_OK
                  : ms__fail_at(err, MS_E_ARGUMENT, "write", "the function that takes the "
@@ -35235,6 +35285,148 @@ static const struct ms__tool_form {
     {"parameters", "the Responses API"},
 };
 
+/* Where a function in the tools of a wire has its name and its schema, and what all
+ * providers of the wire refuse in them. The source for names is the pattern in the errors
+ * of each API: of Anthropic [a-zA-Z0-9_-]{1,128}, of Bedrock [a-zA-Z0-9_-]{1,64}, of
+ * Gemini also dots and colons, and 64 bytes (128 here, as a newer one may take more).
+ * Servers that copy OpenAI's wires take other names. Anthropic refuses two tools of one
+ * name ("Tool names must be unique"), Gemini by model. A name with escapes is left to the
+ * provider. */
+static const struct ms__tool_rule {
+    const char *at;           /* the member that is the function; "": the tool itself */
+    const char *schema;       /* the member that is its schema */
+    size_t most;              /* bytes of a name; 0: any name */
+    const char *marks;        /* what it may have beside letters and digits */
+    bool schema_needed, unique;
+} ms__tool_rules[sizeof ms__wires / sizeof ms__wires[0]] = {
+    {"function", "parameters", 0, "", false, false}, /* chat */
+    {"function", "parameters", 0, "", false, false}, /* ollama */
+    {"", "input_schema", 128, "_-", true, true}, /* anthropic */
+    {"functionDeclarations", "parameters", 128, "_-.:", false, false}, /* gemini */
+    {"", "", 0, "", false, false}, /* pydantic-ai */
+    {"", "parameters", 0, "", false, false}, /* openai-responses */
+    {"toolSpec", "inputSchema", 64, "_-", true, false}, /* bedrock */
+    {"", "parameters", 0, "", false, false}, /* gemini-interactions */
+    {"function", "parameters", 0, "", false, false}, /* cohere */
+};
+
+/* Returns whether a name has only letters, digits and the marks. */
+static bool ms__tool_name_fits(ms_str name, const char *marks)
+{
+    for (size_t i = 0; i < name.len; i++) {
+        char c = name.ptr[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        if (!letter && !(c >= '0' && c <= '9') && (!c || !strchr(marks, c))) return false;
+    }
+    return true;
+}
+
+/* Checks the name and the schema of a function. */
+static MS__NOINLINE ms_result ms__function_check(ms_str function,
+                                                 const struct ms__tool_rule *rule,
+                                                 ms_error *err)
+{
+    ms_str value, name;
+    if (ms_json_kind_of(function) != MS_JSON_OBJECT)
+        return ms__fail(err, MS_E_KIND, "a function of the tools must be an object");
+    if (!ms_json_member(function, MS_STR("name"), &value) ||
+        ms_json_kind_of(value) == MS_JSON_NULL)
+        return ms__fail_at(err, MS_E_MISSING, "name", "the tool has no name");
+    if (!ms__string_between(value, &name))
+        return ms__fail_at(err, MS_E_KIND, "name", "the name of a tool must be a string");
+    if (name.len == 0)
+        return ms__fail_at(err, MS_E_ARGUMENT, "name", "the name of the tool is empty");
+    bool judged = rule->most > 0 && !memchr(name.ptr, '\\', name.len); /* no escapes */
+    if (judged && name.len > rule->most)
+        return ms__fail_at(err, MS_E_TOO_LARGE, "name", "the name of the tool has %u "
+                           "bytes, this provider takes %u", (uint64_t)name.len,
+                           (uint64_t)rule->most);
+    if (judged && !ms__tool_name_fits(name, rule->marks))
+        return ms__fail_at(err, MS_E_ARGUMENT, "name", "the name of the tool is '%v', "
+                           "this provider takes letters, digits and %s", MS__V(name),
+                           rule->marks);
+    bool given = ms_json_member(function, ms_str_of(rule->schema), &value);
+    if (!given && rule->schema_needed)
+        return ms__fail_at(err, MS_E_MISSING, rule->schema, "tool '%v' has no schema",
+                           MS__V(name));
+    if (!given || ms_json_kind_of(value) == MS_JSON_OBJECT ||
+        (ms_json_kind_of(value) == MS_JSON_NULL && !rule->schema_needed))
+        return MS_OK;
+    return ms__fail_at(err, MS_E_KIND, rule->schema, "the schema of tool '%v' must be an "
+                       "object", MS__V(name));
+}
+
+/* Checks the functions that a tool declares: a list of them (Gemini), or one. Tools that
+ * the provider runs declare none. */
+static MS__NOINLINE ms_result ms__functions_check(ms_str tool, const ms__wire *wire,
+                                                  uint64_t n, ms_error *err)
+{
+    const struct ms__tool_rule *rule = &ms__tool_rules[wire - ms__wires];
+    const char *at = rule->at;
+    uint64_t i = 0;
+    ms_str value = tool;
+    ms_result code = MS_OK;
+    if (!*at) {
+        ms_str type = ms__absent();
+        (void)ms_json_member(tool, MS_STR("type"), &type);
+        if (!ms_json_member(tool, ms_str_of(rule->schema), &value) &&
+            !ms_json_string_is(type, MS_STR("function")) &&
+            !ms_json_string_is(type, MS_STR("custom")))
+            return MS_OK;
+        /* a custom tool of the Responses API has no schema, and its name */
+        code = ms__function_check(tool, rule, err);
+        return code == MS_OK ? code : ms__fail_in(err, code, "tools[%u]", n);
+    }
+    if (!ms_json_member(tool, ms_str_of(at), &value)) {
+        at = "function_declarations"; /* the other spelling of Gemini's */
+        if (strcmp(rule->at, "functionDeclarations") != 0 ||
+            !ms_json_member(tool, ms_str_of(at), &value))
+            return MS_OK;
+    }
+    if (strcmp(rule->at, "functionDeclarations") != 0) {
+        code = ms__function_check(value, rule, err);
+        return code == MS_OK ? code : ms__fail_in(err, code, "tools[%u].%s", n, at);
+    }
+    if (ms_json_kind_of(value) != MS_JSON_ARRAY) {
+        code = ms__fail(err, MS_E_KIND, "the functions of a tool must be a list");
+        return ms__fail_in(err, code, "tools[%u].%s", n, at);
+    }
+    ms_json_iter it = ms_json_iterate(value);
+    for (; ms_json_next(&it); i++) {
+        code = ms__function_check(it.value, rule, err);
+        if (code != MS_OK) return ms__fail_in(err, code, "tools[%u].%s[%u]", n, at, i);
+    }
+    return MS_OK;
+}
+
+/* Checks that no two tools have one name. `seen` has a bit for each hash of a name, so
+ * that names are compared only where two may be equal. */
+static MS__NOINLINE ms_result ms__names_check(ms_str tools, ms_error *err)
+{
+    uint32_t seen[64];
+    ms_str name, other;
+    uint64_t n = 0;
+    memset(seen, 0, sizeof seen);
+    for (ms_json_iter it = ms_json_iterate(tools); ms_json_next(&it); n++) {
+        if (!ms_json_member(it.value, MS_STR("name"), &name)) continue;
+        uint32_t hash = ms__crc32c(0, (const unsigned char *)name.ptr, name.len) % 2048;
+        bool new_bit = (seen[hash / 32] >> (hash % 32) & 1u) == 0;
+        seen[hash / 32] |= (uint32_t)1 << (hash % 32);
+        if (new_bit) continue;
+        uint64_t first = 0;
+        for (ms_json_iter o = ms_json_iterate(tools); ms_json_next(&o); first++) {
+            if (first == n) break;
+            if (!ms_json_member(o.value, MS_STR("name"), &other) ||
+                !ms_str_equal(name, other))
+                continue;
+            (void)ms__fail_at(err, MS_E_ARGUMENT, "name", "tools[%u] and tools[%u] have "
+                              "one name: %v", first, n, MS__V(name));
+            return ms__fail_in(err, MS_E_ARGUMENT, "tools[%u]", n);
+        }
+    }
+    return MS_OK;
+}
+
 /* Checks that a tool has the form of the wire, or one of no other: a provider has tools
  * of its own, which may have a type. */
 static ms_result ms__tool_check(ms_str tool, const ms__wire *wire, uint64_t n,
@@ -35258,7 +35450,7 @@ static ms_result ms__tool_check(ms_str tool, const ms__wire *wire, uint64_t n,
         of = f->of;
         break;
     }
-    if (fits) return MS_OK;
+    if (fits) return ms__functions_check(tool, wire, n, err);
     return ms__fail_at(err, MS_E_ARGUMENT, "tools", "tools[%u] has the form of %s, this "
                        "provider takes %s", n, of, wire->tool);
 }
@@ -35290,7 +35482,7 @@ static MS__NOINLINE ms_result ms__request_check(const ms_request_desc *desc,
 {
     const ms__wire *wire = &ms__wires[desc->profile->wire];
     uint64_t n = 0;
-    ms_str name;
+    ms_str name, last;
     if (!wire->list)
         return ms__fail(err, MS_E_UNSUPPORTED, "pydantic-ai has a list of messages "
                         "(ms_project), but no request");
@@ -35302,6 +35494,9 @@ static MS__NOINLINE ms_result ms__request_check(const ms_request_desc *desc,
     ms_json_iter it = ms_json_iterate(desc->extra);
     while (desc->extra.ptr && ms_json_next(&it)) {
         if (!ms__string_between(it.key, &name)) continue;
+        if (ms_json_member(desc->extra, name, &last) && last.ptr != it.value.ptr)
+            return ms__fail_at(err, MS_E_ARGUMENT, "extra", "extra has the member %v "
+                               "twice", MS__V(name));
         if (ms__has_word(wire->own, name))
             return ms__fail_at(err, MS_E_ARGUMENT, "extra", "the request has its own "
                                "member %v, extra must not have it", MS__V(name));
@@ -35313,6 +35508,8 @@ static MS__NOINLINE ms_result ms__request_check(const ms_request_desc *desc,
     it = ms_json_iterate(desc->tools);
     while (desc->tools.ptr && ms_json_next(&it))
         MS__TRY(ms__tool_check(it.value, wire, n++, err));
+    if (desc->tools.ptr && ms__tool_rules[desc->profile->wire].unique)
+        MS__TRY(ms__names_check(desc->tools, err));
     if (ms__is_blank(desc->opts.model) && wire->model)
         return ms__fail_at(err, MS_E_ARGUMENT, "opts.model", "the model is missing: set "
                            "opts.model");
@@ -35479,6 +35676,7 @@ MS_API ms_result ms_pending(const ms_request_desc *desc, ms_arena *arena, ms_cal
     memset(out, 0, sizeof *out);
     if (!arena)
         return ms__fail_at(err, MS_E_ARENA, "arena", "the calls need an arena: pass one");
+    if (!desc) return ms__no_desc(err);
     MS__TRY(ms__source_check(desc, err));
     if (!desc->store && !desc->memory)
         return ms__fail(err, MS_E_ARGUMENT, "ms_pending needs a store or a memory, to "
@@ -37221,6 +37419,7 @@ static bool ms__profile_answers(const ms_profile *profile)
 /* Returns the error of a description that cannot have an answer. */
 static MS__RARE ms_result ms__answer_none(const ms_request_desc *desc, ms_error *err)
 {
+    if (!desc) return ms__no_desc(err);
     if (!ms__profile_answers(desc->profile))
         return ms__fail_at(err, MS_E_ARGUMENT, "profile", "an answer needs the profile "
                            "of a provider: of ms_profile_find");
@@ -37235,7 +37434,7 @@ MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *des
                                  ms_error *err)
 {
     memset(a, 0, sizeof *a);
-    if (!ms__profile_answers(desc->profile) ||
+    if (!desc || !ms__profile_answers(desc->profile) ||
         !desc->store == !desc->memory || (desc->memory && !desc->memory->store))
         return ms__answer_none(desc, err);
     if (desc->text_type && ((unsigned)desc->text_type >= MS_TYPE_COUNT ||
@@ -37282,7 +37481,7 @@ static bool ms__answer_byte(ms_answer_stream *a, char c)
 MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err)
 {
     size_t from = 0;
-    if (!a->desc.store) return ms__fail(err, MS_E_CLOSED, "the answer has ended");
+    if (!a || !a->desc.store) return ms__fail(err, MS_E_CLOSED, "the answer has ended");
     a->err = &a->error;
     ms__answer_begins(a, bytes);
     for (size_t i = 0; i < bytes.len && a->code == MS_OK; i++) {
@@ -37450,7 +37649,7 @@ static ms_result ms__answer_note(ms_answer_stream *a, ms_error *err)
 MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *err)
 {
     if (out) memset(out, 0, sizeof *out);
-    if (!a->desc.store) return ms__fail(err, MS_E_CLOSED, "the answer has ended");
+    if (!a || !a->desc.store) return ms__fail(err, MS_E_CLOSED, "the answer has ended");
     ms_result failed = a->code, code;
     ms_error *first = failed == MS_OK ? &a->error : NULL; /* that of the feed stays */
     a->code = MS_OK;
@@ -37483,7 +37682,7 @@ MS_API ms_result ms_answer(const ms_request_desc *desc, ms_str body, ms_answered
 {
     ms_arena own;
     memset(&own, 0, sizeof own);
-    ms_arena *arena = desc->arena ? desc->arena : &own;
+    ms_arena *arena = desc && desc->arena ? desc->arena : &own;
     ms_answer_stream *a = (ms_answer_stream *)ms_arena_alloc(arena, sizeof *a);
     if (out) memset(out, 0, sizeof *out);
     if (!a) return ms__no_arena(err, arena, sizeof *a);
@@ -37613,7 +37812,7 @@ MS_API ms_result ms_compact_plan(const ms_request_desc *desc, uint64_t keep,
     ms__projector *p;
     memset(&own, 0, sizeof own);
     memset(plan, 0, sizeof *plan);
-    MS__TRY(ms__profile_check(desc->profile, err));
+    MS__TRY(ms__profile_check(desc, err));
     MS__TRY(ms__compact_check(desc, err));
     ms_result code = ms__compact_read(desc, desc->arena ? desc->arena : &own, &p, err);
     if (code == MS_OK) {
@@ -37693,6 +37892,9 @@ MS_API ms_result ms_compact_request(const ms_request_desc *desc,
     ms_arena own;
     memset(&own, 0, sizeof own);
     MS__TRY(ms__project_check(desc, write, NULL, err));
+    if (!plan)
+        return ms__fail_at(err, MS_E_ARGUMENT, "plan", "the plan is missing: "
+                           "ms_compact_plan makes it");
     MS__TRY(ms__compact_check(desc, err));
     MS__TRY(ms__request_check(desc, err));
     const struct ms__compact_form *form = &ms__compact_forms[desc->profile->wire];
@@ -37897,10 +38099,12 @@ MS_API ms_result ms_compact(const ms_request_desc *desc, const ms_compaction *c,
 {
     ms_arena own;
     uint64_t number = 0;
-    ms_compaction copy = *c;
+    ms_compaction copy;
     memset(&own, 0, sizeof own);
     if (seq) *seq = 0;
-    MS__TRY(ms__profile_check(desc->profile, err));
+    MS__TRY(ms__profile_check(desc, err));
+    if (!c) return ms__fail(err, MS_E_ARGUMENT, "the compaction is missing");
+    copy = *c;
     MS__TRY(ms__compact_check(desc, err));
     ms_result code = ms__compact_store(desc, &copy, desc->arena ? desc->arena : &own,
                                        &number, err);

@@ -93,8 +93,8 @@ MS_API int ms_ffi_open(ms_store **store, const char *args, size_t args_len, char
 MS_API int ms_ffi_union(ms_store **store, ms_store *const *stores, size_t n_stores,
                         char **out, size_t *len);
 
-/* Calls a function by its name. body: a text beside the arguments, for append, answer and
- * compact; NULL elsewhere.
+/* Calls a function by its name; an unknown name, or NULL, is MS_E_ARGUMENT. body: a
+ * text beside the arguments, for append, answer and compact; NULL elsewhere.
  *
  *   append      body: a list of messages in the format, or the body of a request; all or
  *               none. location: of all messages, else each has its own member; format,
@@ -1537,7 +1537,7 @@ MS_API int ms_ffi_call(ms_store *store, const char *name, const char *args,
 {
     const ms_ffi__function *function = NULL;
     for (size_t i = 0; i < sizeof ms_ffi__functions / sizeof *ms_ffi__functions; i++)
-        if (strcmp(ms_ffi__functions[i].name, name) == 0)
+        if (name && strcmp(ms_ffi__functions[i].name, name) == 0)
             function = &ms_ffi__functions[i];
     return ms_ffi__call(&store, function, ms_str_n(args, args_len),
                         ms_str_n(body, body_len), NULL, out, len);

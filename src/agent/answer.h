@@ -61,6 +61,7 @@ static bool ms__profile_answers(const ms_profile *profile)
 /* Returns the error of a description that cannot have an answer. */
 static MS__RARE ms_result ms__answer_none(const ms_request_desc *desc, ms_error *err)
 {
+    if (!desc) return ms__no_desc(err);
     if (!ms__profile_answers(desc->profile))
         return ms__fail_at(err, MS_E_ARGUMENT, "profile", "an answer needs the profile "
                            "of a provider: of ms_profile_find");
@@ -75,7 +76,7 @@ MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *des
                                  ms_error *err)
 {
     memset(a, 0, sizeof *a);
-    if (!ms__profile_answers(desc->profile) ||
+    if (!desc || !ms__profile_answers(desc->profile) ||
         !desc->store == !desc->memory || (desc->memory && !desc->memory->store))
         return ms__answer_none(desc, err);
     if (desc->text_type && ((unsigned)desc->text_type >= MS_TYPE_COUNT ||
@@ -122,7 +123,7 @@ static bool ms__answer_byte(ms_answer_stream *a, char c)
 MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err)
 {
     size_t from = 0;
-    if (!a->desc.store) return ms__fail(err, MS_E_CLOSED, "the answer has ended");
+    if (!a || !a->desc.store) return ms__fail(err, MS_E_CLOSED, "the answer has ended");
     a->err = &a->error;
     ms__answer_begins(a, bytes);
     for (size_t i = 0; i < bytes.len && a->code == MS_OK; i++) {
@@ -290,7 +291,7 @@ static ms_result ms__answer_note(ms_answer_stream *a, ms_error *err)
 MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *err)
 {
     if (out) memset(out, 0, sizeof *out);
-    if (!a->desc.store) return ms__fail(err, MS_E_CLOSED, "the answer has ended");
+    if (!a || !a->desc.store) return ms__fail(err, MS_E_CLOSED, "the answer has ended");
     ms_result failed = a->code, code;
     ms_error *first = failed == MS_OK ? &a->error : NULL; /* that of the feed stays */
     a->code = MS_OK;
@@ -323,7 +324,7 @@ MS_API ms_result ms_answer(const ms_request_desc *desc, ms_str body, ms_answered
 {
     ms_arena own;
     memset(&own, 0, sizeof own);
-    ms_arena *arena = desc->arena ? desc->arena : &own;
+    ms_arena *arena = desc && desc->arena ? desc->arena : &own;
     ms_answer_stream *a = (ms_answer_stream *)ms_arena_alloc(arena, sizeof *a);
     if (out) memset(out, 0, sizeof *out);
     if (!a) return ms__no_arena(err, arena, sizeof *a);

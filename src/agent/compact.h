@@ -114,7 +114,7 @@ MS_API ms_result ms_compact_plan(const ms_request_desc *desc, uint64_t keep,
     ms__projector *p;
     memset(&own, 0, sizeof own);
     memset(plan, 0, sizeof *plan);
-    MS__TRY(ms__profile_check(desc->profile, err));
+    MS__TRY(ms__profile_check(desc, err));
     MS__TRY(ms__compact_check(desc, err));
     ms_result code = ms__compact_read(desc, desc->arena ? desc->arena : &own, &p, err);
     if (code == MS_OK) {
@@ -194,6 +194,9 @@ MS_API ms_result ms_compact_request(const ms_request_desc *desc,
     ms_arena own;
     memset(&own, 0, sizeof own);
     MS__TRY(ms__project_check(desc, write, NULL, err));
+    if (!plan)
+        return ms__fail_at(err, MS_E_ARGUMENT, "plan", "the plan is missing: "
+                           "ms_compact_plan makes it");
     MS__TRY(ms__compact_check(desc, err));
     MS__TRY(ms__request_check(desc, err));
     const struct ms__compact_form *form = &ms__compact_forms[desc->profile->wire];
@@ -398,10 +401,12 @@ MS_API ms_result ms_compact(const ms_request_desc *desc, const ms_compaction *c,
 {
     ms_arena own;
     uint64_t number = 0;
-    ms_compaction copy = *c;
+    ms_compaction copy;
     memset(&own, 0, sizeof own);
     if (seq) *seq = 0;
-    MS__TRY(ms__profile_check(desc->profile, err));
+    MS__TRY(ms__profile_check(desc, err));
+    if (!c) return ms__fail(err, MS_E_ARGUMENT, "the compaction is missing");
+    copy = *c;
     MS__TRY(ms__compact_check(desc, err));
     ms_result code = ms__compact_store(desc, &copy, desc->arena ? desc->arena : &own,
                                        &number, err);

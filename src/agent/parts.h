@@ -652,6 +652,9 @@ MS_API MS__RARE ms_result ms_parts(const ms_part *parts, size_t n, ms_arena *are
     memset(&buf, 0, sizeof buf);
     buf.arena = arena;
     if (!arena) return ms__no_arena(err, NULL, 0);
+    if (!parts && n > 0)
+        return ms__fail_at(err, MS_E_ARGUMENT, "parts", "the parts are missing: n is %u",
+                           (uint64_t)n);
     ms_json_init(&w, ms_buf_write, &buf, false);
     ms_json_begin(&w, MS_JSON_ARRAY);
     for (size_t i = 0; i < n; i++) {

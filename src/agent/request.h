@@ -360,11 +360,20 @@ static ms_result ms__project_run(const ms_request_desc *desc, ms_arena *arena, b
     return code;
 }
 
-/* Checks that the wire of a profile has a form for all that the profile asks for. */
-static MS__NOINLINE ms_result ms__profile_check(const ms_profile *profile,
+/* Returns the error of a description that is NULL. */
+static MS__RARE ms_result ms__no_desc(ms_error *err)
+{
+    return ms__fail(err, MS_E_ARGUMENT, "the description of the request is missing");
+}
+
+/* Checks that a description is there, and that the wire of its profile has a form for all
+ * that the profile asks for. */
+static MS__NOINLINE ms_result ms__profile_check(const ms_request_desc *desc,
                                                 ms_error *err)
 {
     const char *field = NULL, *why = NULL;
+    if (!desc) return ms__no_desc(err);
+    const ms_profile *profile = desc->profile;
     if (!profile)
         return ms__fail_at(err, MS_E_ARGUMENT, "profile", "there is no profile: "
                            "ms_profile_find knows no such name, and ms_profile_at "
@@ -420,7 +429,7 @@ static ms_result ms__project_check(const ms_request_desc *desc, ms_write_fn writ
                                    ms_project_report *report, ms_error *err)
 {
     if (report) memset(report, 0, sizeof *report);
-    MS__TRY(ms__profile_check(desc->profile, err));
+    MS__TRY(ms__profile_check(desc, err));
     MS__TRY(ms__source_check(desc, err));
     return write ? MS_OK
                  : ms__fail_at(err, MS_E_ARGUMENT, "write", "the function that takes the "
@@ -459,6 +468,148 @@ static const struct ms__tool_form {
     {"parameters", "the Responses API"},
 };
 
+/* Where a function in the tools of a wire has its name and its schema, and what all
+ * providers of the wire refuse in them. The source for names is the pattern in the errors
+ * of each API: of Anthropic [a-zA-Z0-9_-]{1,128}, of Bedrock [a-zA-Z0-9_-]{1,64}, of
+ * Gemini also dots and colons, and 64 bytes (128 here, as a newer one may take more).
+ * Servers that copy OpenAI's wires take other names. Anthropic refuses two tools of one
+ * name ("Tool names must be unique"), Gemini by model. A name with escapes is left to the
+ * provider. */
+static const struct ms__tool_rule {
+    const char *at;           /* the member that is the function; "": the tool itself */
+    const char *schema;       /* the member that is its schema */
+    size_t most;              /* bytes of a name; 0: any name */
+    const char *marks;        /* what it may have beside letters and digits */
+    bool schema_needed, unique;
+} ms__tool_rules[sizeof ms__wires / sizeof ms__wires[0]] = {
+    {"function", "parameters", 0, "", false, false}, /* chat */
+    {"function", "parameters", 0, "", false, false}, /* ollama */
+    {"", "input_schema", 128, "_-", true, true}, /* anthropic */
+    {"functionDeclarations", "parameters", 128, "_-.:", false, false}, /* gemini */
+    {"", "", 0, "", false, false}, /* pydantic-ai */
+    {"", "parameters", 0, "", false, false}, /* openai-responses */
+    {"toolSpec", "inputSchema", 64, "_-", true, false}, /* bedrock */
+    {"", "parameters", 0, "", false, false}, /* gemini-interactions */
+    {"function", "parameters", 0, "", false, false}, /* cohere */
+};
+
+/* Returns whether a name has only letters, digits and the marks. */
+static bool ms__tool_name_fits(ms_str name, const char *marks)
+{
+    for (size_t i = 0; i < name.len; i++) {
+        char c = name.ptr[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        if (!letter && !(c >= '0' && c <= '9') && (!c || !strchr(marks, c))) return false;
+    }
+    return true;
+}
+
+/* Checks the name and the schema of a function. */
+static MS__NOINLINE ms_result ms__function_check(ms_str function,
+                                                 const struct ms__tool_rule *rule,
+                                                 ms_error *err)
+{
+    ms_str value, name;
+    if (ms_json_kind_of(function) != MS_JSON_OBJECT)
+        return ms__fail(err, MS_E_KIND, "a function of the tools must be an object");
+    if (!ms_json_member(function, MS_STR("name"), &value) ||
+        ms_json_kind_of(value) == MS_JSON_NULL)
+        return ms__fail_at(err, MS_E_MISSING, "name", "the tool has no name");
+    if (!ms__string_between(value, &name))
+        return ms__fail_at(err, MS_E_KIND, "name", "the name of a tool must be a string");
+    if (name.len == 0)
+        return ms__fail_at(err, MS_E_ARGUMENT, "name", "the name of the tool is empty");
+    bool judged = rule->most > 0 && !memchr(name.ptr, '\\', name.len); /* no escapes */
+    if (judged && name.len > rule->most)
+        return ms__fail_at(err, MS_E_TOO_LARGE, "name", "the name of the tool has %u "
+                           "bytes, this provider takes %u", (uint64_t)name.len,
+                           (uint64_t)rule->most);
+    if (judged && !ms__tool_name_fits(name, rule->marks))
+        return ms__fail_at(err, MS_E_ARGUMENT, "name", "the name of the tool is '%v', "
+                           "this provider takes letters, digits and %s", MS__V(name),
+                           rule->marks);
+    bool given = ms_json_member(function, ms_str_of(rule->schema), &value);
+    if (!given && rule->schema_needed)
+        return ms__fail_at(err, MS_E_MISSING, rule->schema, "tool '%v' has no schema",
+                           MS__V(name));
+    if (!given || ms_json_kind_of(value) == MS_JSON_OBJECT ||
+        (ms_json_kind_of(value) == MS_JSON_NULL && !rule->schema_needed))
+        return MS_OK;
+    return ms__fail_at(err, MS_E_KIND, rule->schema, "the schema of tool '%v' must be an "
+                       "object", MS__V(name));
+}
+
+/* Checks the functions that a tool declares: a list of them (Gemini), or one. Tools that
+ * the provider runs declare none. */
+static MS__NOINLINE ms_result ms__functions_check(ms_str tool, const ms__wire *wire,
+                                                  uint64_t n, ms_error *err)
+{
+    const struct ms__tool_rule *rule = &ms__tool_rules[wire - ms__wires];
+    const char *at = rule->at;
+    uint64_t i = 0;
+    ms_str value = tool;
+    ms_result code = MS_OK;
+    if (!*at) {
+        ms_str type = ms__absent();
+        (void)ms_json_member(tool, MS_STR("type"), &type);
+        if (!ms_json_member(tool, ms_str_of(rule->schema), &value) &&
+            !ms_json_string_is(type, MS_STR("function")) &&
+            !ms_json_string_is(type, MS_STR("custom")))
+            return MS_OK;
+        /* a custom tool of the Responses API has no schema, and its name */
+        code = ms__function_check(tool, rule, err);
+        return code == MS_OK ? code : ms__fail_in(err, code, "tools[%u]", n);
+    }
+    if (!ms_json_member(tool, ms_str_of(at), &value)) {
+        at = "function_declarations"; /* the other spelling of Gemini's */
+        if (strcmp(rule->at, "functionDeclarations") != 0 ||
+            !ms_json_member(tool, ms_str_of(at), &value))
+            return MS_OK;
+    }
+    if (strcmp(rule->at, "functionDeclarations") != 0) {
+        code = ms__function_check(value, rule, err);
+        return code == MS_OK ? code : ms__fail_in(err, code, "tools[%u].%s", n, at);
+    }
+    if (ms_json_kind_of(value) != MS_JSON_ARRAY) {
+        code = ms__fail(err, MS_E_KIND, "the functions of a tool must be a list");
+        return ms__fail_in(err, code, "tools[%u].%s", n, at);
+    }
+    ms_json_iter it = ms_json_iterate(value);
+    for (; ms_json_next(&it); i++) {
+        code = ms__function_check(it.value, rule, err);
+        if (code != MS_OK) return ms__fail_in(err, code, "tools[%u].%s[%u]", n, at, i);
+    }
+    return MS_OK;
+}
+
+/* Checks that no two tools have one name. `seen` has a bit for each hash of a name, so
+ * that names are compared only where two may be equal. */
+static MS__NOINLINE ms_result ms__names_check(ms_str tools, ms_error *err)
+{
+    uint32_t seen[64];
+    ms_str name, other;
+    uint64_t n = 0;
+    memset(seen, 0, sizeof seen);
+    for (ms_json_iter it = ms_json_iterate(tools); ms_json_next(&it); n++) {
+        if (!ms_json_member(it.value, MS_STR("name"), &name)) continue;
+        uint32_t hash = ms__crc32c(0, (const unsigned char *)name.ptr, name.len) % 2048;
+        bool new_bit = (seen[hash / 32] >> (hash % 32) & 1u) == 0;
+        seen[hash / 32] |= (uint32_t)1 << (hash % 32);
+        if (new_bit) continue;
+        uint64_t first = 0;
+        for (ms_json_iter o = ms_json_iterate(tools); ms_json_next(&o); first++) {
+            if (first == n) break;
+            if (!ms_json_member(o.value, MS_STR("name"), &other) ||
+                !ms_str_equal(name, other))
+                continue;
+            (void)ms__fail_at(err, MS_E_ARGUMENT, "name", "tools[%u] and tools[%u] have "
+                              "one name: %v", first, n, MS__V(name));
+            return ms__fail_in(err, MS_E_ARGUMENT, "tools[%u]", n);
+        }
+    }
+    return MS_OK;
+}
+
 /* Checks that a tool has the form of the wire, or one of no other: a provider has tools
  * of its own, which may have a type. */
 static ms_result ms__tool_check(ms_str tool, const ms__wire *wire, uint64_t n,
@@ -482,7 +633,7 @@ static ms_result ms__tool_check(ms_str tool, const ms__wire *wire, uint64_t n,
         of = f->of;
         break;
     }
-    if (fits) return MS_OK;
+    if (fits) return ms__functions_check(tool, wire, n, err);
     return ms__fail_at(err, MS_E_ARGUMENT, "tools", "tools[%u] has the form of %s, this "
                        "provider takes %s", n, of, wire->tool);
 }
@@ -514,7 +665,7 @@ static MS__NOINLINE ms_result ms__request_check(const ms_request_desc *desc,
 {
     const ms__wire *wire = &ms__wires[desc->profile->wire];
     uint64_t n = 0;
-    ms_str name;
+    ms_str name, last;
     if (!wire->list)
         return ms__fail(err, MS_E_UNSUPPORTED, "pydantic-ai has a list of messages "
                         "(ms_project), but no request");
@@ -526,6 +677,9 @@ static MS__NOINLINE ms_result ms__request_check(const ms_request_desc *desc,
     ms_json_iter it = ms_json_iterate(desc->extra);
     while (desc->extra.ptr && ms_json_next(&it)) {
         if (!ms__string_between(it.key, &name)) continue;
+        if (ms_json_member(desc->extra, name, &last) && last.ptr != it.value.ptr)
+            return ms__fail_at(err, MS_E_ARGUMENT, "extra", "extra has the member %v "
+                               "twice", MS__V(name));
         if (ms__has_word(wire->own, name))
             return ms__fail_at(err, MS_E_ARGUMENT, "extra", "the request has its own "
                                "member %v, extra must not have it", MS__V(name));
@@ -537,6 +691,8 @@ static MS__NOINLINE ms_result ms__request_check(const ms_request_desc *desc,
     it = ms_json_iterate(desc->tools);
     while (desc->tools.ptr && ms_json_next(&it))
         MS__TRY(ms__tool_check(it.value, wire, n++, err));
+    if (desc->tools.ptr && ms__tool_rules[desc->profile->wire].unique)
+        MS__TRY(ms__names_check(desc->tools, err));
     if (ms__is_blank(desc->opts.model) && wire->model)
         return ms__fail_at(err, MS_E_ARGUMENT, "opts.model", "the model is missing: set "
                            "opts.model");
@@ -703,6 +859,7 @@ MS_API ms_result ms_pending(const ms_request_desc *desc, ms_arena *arena, ms_cal
     memset(out, 0, sizeof *out);
     if (!arena)
         return ms__fail_at(err, MS_E_ARENA, "arena", "the calls need an arena: pass one");
+    if (!desc) return ms__no_desc(err);
     MS__TRY(ms__source_check(desc, err));
     if (!desc->store && !desc->memory)
         return ms__fail(err, MS_E_ARGUMENT, "ms_pending needs a store or a memory, to "

@@ -11,6 +11,11 @@
  * is hidden; MS_E_DAMAGED: it, or an earlier change of it, is damaged, and views withhold
  * it. Cursors opened earlier do not see the change.
  *
+ * Each log counts from 1: a number of another log is here an innocent message, or none.
+ * ms_hide, ms_redact and ms_note take a number alone, and cannot notice. ms_amend with a
+ * location in its envelope refuses a message of another location, and so does ms_fork;
+ * ms_hide_range hides no message of another location than its own.
+ *
  * Where a log's record of an amendment or a hiding is damaged, views leave out the
  * messages that it changed, and return MS_E_DAMAGED. If its header is damaged, too,
  * it is unknown which these are: all views over its place return MS_E_DAMAGED, and show
@@ -59,13 +64,13 @@ MS_API ms_result ms_rewind(ms_store *store, ms_str location, uint64_t seq,
 MS_API ms_result ms_redact(ms_store *store, uint64_t seq, ms_error *err);
 
 /* Attaches a value to a message: a rating, a verdict, its cost. kind: a word of 1 to
- * MS_KEY_MAX bytes. A note has the location, agent key and turn of its message, and the
- * time of the call. Read notes by a raw query for MS_RAW_NOTES (about_seq: of one
- * message): ms_seq is the message's number, ms_get(MS_F_TYPE_NAME) the kind, ms_content
- * the value. The first query about one message reads all notes and facts of its location,
- * later ones what was added since (a buffer: all). Notes of a hidden message remain until
- * a copy. A repeated note stands beside the first: after a restart look first, or use a
- * fact. */
+ * MS_KEY_MAX bytes. An absent value is stored as absent: the kind may say all. A note
+ * has the location, agent key and turn of its message, and the time of the call. Read
+ * notes by a raw query for MS_RAW_NOTES (about_seq: of one message): ms_seq is the
+ * message's number, ms_get(MS_F_TYPE_NAME) the kind, ms_content the value. The first
+ * query about one message reads all notes and facts of its location, later ones what
+ * was added since (a buffer: all). Notes of a hidden message remain until a copy. A
+ * repeated note stands beside the first: after a restart look first, or use a fact. */
 MS_API ms_result ms_note(ms_store *store, uint64_t seq, ms_str kind, ms_value value,
                          ms_error *err);
 

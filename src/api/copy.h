@@ -1,5 +1,6 @@
 
-/* ==== [api-copy] selections and copies of a store ================================ */
+/* ==== [api-copy] selections and copies of a store ================================
+ * For a backup of a log see [api-rewrite]. */
 
 /* A selection for ms_copy. Zeroed: everything. For the newest n turns of one location,
  * find the first (a query for user_message with limit n), count the messages from there

@@ -132,8 +132,8 @@
  * The earlier state stays in the file until ms_log_rewrite or ms_copy writes one with
  * only the result; a query with `raw` shows all records. ms_log_rewrite also sorts a log
  * by location and view: a new process then reads a conversation of a large log in a tenth
- * of the time. ms_find searches the text of a view. ms_union_open reads several stores as
- * one.
+ * of the time. It also writes a backup while the writer goes on. ms_find searches the
+ * text of a view. ms_union_open reads several stores as one.
  *
  * ---- STRINGS -------------------------------------------------------------------------
  *
@@ -146,11 +146,14 @@
  * ---- MEMORY --------------------------------------------------------------------------
  *
  * Arguments are copied before a call returns. A cursor is the exception: what its query
- * points to must outlive it. A pointer may be NULL only where this file allows it;
- * outputs are not checked. Results are borrowed; each function documents for how long. A
- * function that allocates a result has an ms_arena parameter; others allocate nothing.
- * Stores keep and use the ms_alloc of their description ({0}: malloc). After a failed
- * open or init there is nothing to free, and outputs are NULL or zero.
+ * points to must outlive it. A pointer may be NULL only where this file allows it. A
+ * function with an ms_error refuses any other NULL as a store, handle, description,
+ * message, list or function (MS_E_CLOSED or MS_E_ARGUMENT). It does not check outputs, an
+ * ms_rewrite, the list of an ms_keep, nor what functions for experts take. Results are
+ * borrowed; each function documents for how long. A function that allocates a result has
+ * an ms_arena parameter; others allocate nothing. Stores keep and use the ms_alloc of
+ * their description ({0}: malloc). After a failed open or init there is nothing to free,
+ * and outputs are NULL or zero.
  *
  * ---- ERRORS --------------------------------------------------------------------------
  *

@@ -3,7 +3,8 @@
  * A memory describes what one agent reads of a location. Call ms_memory_init, set other
  * members where the defaults do not fit, and pass the memory to ms_get_history or to
  * ms_request. The defaults are blocks in full: the conversation, the agent's own steps,
- * and global messages. */
+ * and global messages. Limits here count messages; a request bounds its tokens by
+ * opts.budget, see [api-request]. */
 
 /* Messages that the agent adds while it runs. */
 typedef enum ms_runtime {

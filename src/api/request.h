@@ -97,8 +97,12 @@ typedef struct ms_project_opts {
                                  Turns are never split, and the newest is always
                                  complete. The question before it may be left out (see
                                  start_text) */
-    size_t budget;            /* and at most so many tokens; 0: no bound. MS_E_TOO_LARGE
-                                 when the newest turn alone takes more. Where thinking is
+    size_t budget;            /* and at most so many tokens; 0: no bound. The system text
+                                 and the newest turns that fit are sent. Older turns go,
+                                 and with them the user's question if one large result
+                                 follows it: that is MS_OK, and report->left_out counts
+                                 their messages. MS_E_TOO_LARGE when the newest turn alone
+                                 takes more. Where thinking is
                                  bound, the window's start stays while a turn of the user
                                  runs: report->over is by how much it is exceeded */
     size_t step;              /* the window's start moves by so many messages (with a
@@ -229,15 +233,20 @@ typedef struct ms_project_report {
     ms_sent sent;             /* with opts.previous: for ms_answer */
 } ms_project_report;
 
-/* Writes the body of a request: model (gemini has it in its URL), system text, messages,
- * tools, max_tokens, extra. Errors as of ms_project. What every provider of the profile
- * refuses is refused here. MS_E_NOT_FOUND: the location is unknown, or nothing of the
- * history is sent. MS_E_ARGUMENT: the model or max_tokens is missing, the tools have
- * another provider's form, extra has a member of the request's own, or with opts.previous
- * names a response, a conversation or store, thinking takes all of max_tokens, or a
- * profile asks for what its wire has no form for. MS_E_UNSUPPORTED:
- * pydantic-ai has no request. MS_E_SYNTAX, MS_E_KIND: tools or extra are not what they
- * must be. */
+/* Writes the body of a request: model (gemini has it in its URL), system text,
+ * messages, tools, max_tokens, extra. Errors as of ms_project. MS_E_NOT_FOUND: the
+ * location is unknown, or nothing of the history is sent. MS_E_ARGUMENT: the model or
+ * max_tokens is missing, the tools have another provider's form, extra has a member
+ * twice, or one of the request's own, or with opts.previous names a response, a
+ * conversation or store, thinking takes all of max_tokens, or a profile asks for what
+ * its wire has no form for. MS_E_UNSUPPORTED: pydantic-ai has no request. MS_E_SYNTAX,
+ * MS_E_KIND: tools or extra are not what they must be. A tool that every provider of
+ * the profile refuses is refused here, by its path ("tools[0].name"). MS_E_MISSING: it
+ * has no name, or no schema where that is needed. MS_E_KIND: the schema is no object.
+ * MS_E_ARGUMENT: the name is empty; with Anthropic, Bedrock and Gemini it has other
+ * characters than theirs; with Anthropic two tools have it. MS_E_TOO_LARGE: it is too
+ * long for these. Other members of extra are the caller's: some servers take a
+ * max_tokens of -1. */
 MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void *ctx,
                             ms_project_report *report, ms_error *err);
 

@@ -1,5 +1,10 @@
 
-/* ==== [api-rewrite] a new file instead of an old one ============================== */
+/* ==== [api-rewrite] a new file instead of an old one, backups ======================
+ * A backup is ms_log_rewrite to another path, without `replace`. The writer goes on
+ * appending. The copy has at least what was visible when it began, and its path has a
+ * whole, verified log or no file. Another process makes one through a handle with
+ * MS_LOG_READ. cp of the file keeps what was replaced and hidden, too, see [api-log].
+ * ms_copy writes into any open store, and is durable when that is synced. */
 
 /* Copies the messages that keep selects (NULL: all) from an open store into a new log at
  * to->path: to save space, keep the newest, repair (source opened for salvage), or export

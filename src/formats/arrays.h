@@ -55,8 +55,11 @@ static void *stbds_arrgrowf(void *array, size_t item, size_t more, size_t least)
 #define MSGSTORE_STB_DS <stb/stb_ds.h>
 #else
 #error "msgstore.h does not find stb_ds.h: (1) install it (Debian: libstb-dev), or set \
-MSGSTORE_STB_DS to its path; (2) use msgstore_single.h, which has it (make single); (3) \
-define MSGSTORE_NO_FORMATS, without message formats and requests"
+MSGSTORE_STB_DS to its path; (2) use msgstore_single.h, which has it: of a release, or \
+of make single, which needs stb_ds.h once; (3) define MSGSTORE_NO_FORMATS, without \
+message formats and requests"
+/* Compilers stop at a file that is not found; gcc not at one that it has looked for. */
+#define MSGSTORE_STB_DS "stb_ds.h, see the error above"
 #endif
 #else
 #define MSGSTORE_STB_DS "stb_ds.h"

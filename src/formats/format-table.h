@@ -208,6 +208,17 @@ MS_API void ms_writer_init(ms_writer *w, const ms_format *format,
     if (w->array) ms_json_begin(&w->json, MS_JSON_ARRAY);
 }
 
+/* Checks what a caller passed to ms_writer_init. */
+static ms_result ms__writer_check(const ms_writer *w, ms_error *err)
+{
+    if (!w) return ms__fail(err, MS_E_CLOSED, "the writer is missing");
+    MS__TRY(ms__format_check(w->format, err));
+    return w->json.write ? MS_OK
+                         : ms__fail_at(err, MS_E_ARGUMENT, "write", "the function that "
+                                       "takes the bytes is missing: pass ms_buf_write, "
+                                       "or your own");
+}
+
 static ms_result ms__writer_result(ms_writer *w, ms_error *err)
 {
     if (w->json.result == MS_OK) return MS_OK;
@@ -289,7 +300,7 @@ MS_API ms_result ms_writer_put(ms_writer *w, const ms_envelope *m, ms_error *err
     if (m->type == MS_T_NONE || (unsigned)m->type >= MS_TYPE_COUNT)
         return ms__fail_at(err, MS_E_TYPE, "type", "type %u has no name in this format",
                            (uint64_t)(unsigned)m->type);
-    MS__TRY(ms__format_check(w->format, err));
+    MS__TRY(ms__writer_check(w, err));
     MS__TRY(ms__writer_result(w, err));
     if (!w->arena) return ms__no_arena(err, NULL, sizeof(ms__call));
     if (ms__has_units(ms__format_row_of(w->format))) {
@@ -305,7 +316,7 @@ MS_API ms_result ms_writer_put(ms_writer *w, const ms_envelope *m, ms_error *err
 
 MS_API ms_result ms_writer_finish(ms_writer *w, ms_error *err)
 {
-    MS__TRY(ms__format_check(w->format, err));
+    MS__TRY(ms__writer_check(w, err));
     MS__TRY(ms__held_flush(w, err));
     if (w->array) {
         ms_json_end(&w->json);

@@ -232,6 +232,122 @@ TEST_WITH(ON_EVERY_STORE, pointers_are_checked)
     store_close(&s);
 }
 
+/* Each call with a description, a list or a handle that is NULL: the code, and what the text
+ * names. */
+TEST(a_description_that_is_null_is_refused)
+{
+    static ms_arena arena;
+    static ms_cursor it;
+    static ms_answer_stream stream;
+    static ms_writer writer;
+    static ms_compaction c;
+    static ms_project_report report;
+    test_store s = store_open(store_kind_at(0), NULL);
+    ms_str job = MS_STR("job"), summary = MS_STR("s");
+    ms_buf buf = {.arena = &arena};
+    ms_request_desc d = {.profile = ms_profile_at(0), .store = s.store, .location = job};
+    ms_compaction_plan plan;
+    ms_session session;
+    ms_envelope m = ms_user_message(ms_text("y"));
+    ms_envelopes rows;
+    ms_answered answered;
+    ms_listing listing;
+    ms_finder finder;
+    ms_calls calls_made;
+    ms_memory memory;
+    ms_stream text;
+    ms_value value;
+    ms_store *store;
+    const ms_msg *msg;
+    uint64_t n = 7;
+    ms_error err;
+    append_text(s.store, "x");
+    c.summary = summary;
+    d.opts.model = MS_STR("m");
+    ms_memory_init(&memory, s.store, job, MS_STR("w1"));
+    assert_int_equal(ms_session_init(&session, s.store, MS_STR("u"), MS_STR("s"), &arena, NULL),
+                     MS_OK);
+    memset(&plan, 0, sizeof plan);
+    memset(&report, 0xA5, sizeof report);
+#define REFUSED(call, code, text)                                                        \
+    must_say(#call, call, code, &err, NULL, text)
+    REFUSED(ms_request(NULL, ms_buf_write, &buf, &report, &err), MS_E_ARGUMENT, "description");
+    assert_int_equal(report.read, 0);
+    REFUSED(ms_project(NULL, ms_buf_write, &buf, NULL, &err), MS_E_ARGUMENT, "description");
+    REFUSED(ms_request(&d, NULL, &buf, NULL, &err), MS_E_ARGUMENT, "function that takes");
+    REFUSED(ms_project(&d, NULL, &buf, NULL, &err), MS_E_ARGUMENT, "function that takes");
+    REFUSED(ms_pending(NULL, &arena, &calls_made, &err), MS_E_ARGUMENT, "description");
+    assert_int_equal(calls_made.count, 0);
+    REFUSED(ms_answer(NULL, job, &answered, &err), MS_E_ARGUMENT, "description");
+    assert_int_equal(answered.messages, 0);
+    REFUSED(ms_answer_begin(&stream, NULL, &err), MS_E_ARGUMENT, "description");
+    REFUSED(ms_answer_feed(&stream, job, &err), MS_E_CLOSED, "the answer has ended");
+    REFUSED(ms_answer_end(&stream, &answered, &err), MS_E_CLOSED, "the answer has ended");
+    REFUSED(ms_answer_feed(NULL, job, &err), MS_E_CLOSED, "the answer has ended");
+    REFUSED(ms_answer_end(NULL, &answered, &err), MS_E_CLOSED, "the answer has ended");
+    REFUSED(ms_compact_plan(NULL, 1, &plan, &err), MS_E_ARGUMENT, "description");
+    REFUSED(ms_compact_request(NULL, &plan, job, ms_buf_write, &buf, &err), MS_E_ARGUMENT,
+            "description");
+    REFUSED(ms_compact_request(&d, NULL, job, ms_buf_write, &buf, &err), MS_E_ARGUMENT,
+            "plan");
+    REFUSED(ms_compact(NULL, &c, &n, &err), MS_E_ARGUMENT, "description");
+    assert_int_equal(n, 0);
+    n = 7;
+    REFUSED(ms_compact(&d, NULL, &n, &err), MS_E_ARGUMENT, "compaction");
+    assert_int_equal(n, 0);
+    REFUSED(ms_parts(NULL, 1, &arena, &value, &err), MS_E_ARGUMENT, "parts");
+    assert_null(value.text.ptr);
+    REFUSED(ms_append(s.store, job, NULL, NULL, &err), MS_E_ARGUMENT, "envelope");
+    REFUSED(ms_append_batch(s.store, NULL, 1, NULL, &err), MS_E_ARGUMENT, "envelope");
+    REFUSED(ms_query_open(s.store, NULL, &it, &err), MS_E_ARGUMENT, "query");
+    REFUSED(ms_find_open(s.store, NULL, &finder, &err), MS_E_ARGUMENT, "query");
+    REFUSED(ms_list(NULL, NULL, &arena, &listing, &err), MS_E_CLOSED, "store");
+    REFUSED(ms_get_team_messages(s.store, job, NULL, 1, 0, &it, &err), MS_E_ARGUMENT,
+            "agent_keys");
+    REFUSED(ms_amend(s.store, 1, NULL, &err), MS_E_ARGUMENT, "envelope");
+    REFUSED(ms_get_history(NULL, &it, &err), MS_E_ARGUMENT, "memory");
+    REFUSED(ms_memory_add(NULL, NULL, NULL, &err), MS_E_ARGUMENT, "memory");
+    REFUSED(ms_memory_add(&memory, NULL, NULL, &err), MS_E_ARGUMENT, "envelope");
+    REFUSED(ms_memory_broadcast(NULL, NULL, NULL, &err), MS_E_ARGUMENT, "memory");
+    REFUSED(ms_shared_memory_init(&memory, s.store, job, job, NULL, 1, &err), MS_E_ARGUMENT,
+            "subordinates");
+    REFUSED(ms_stream_begin(&text, s.store, job, NULL, NULL, &err), MS_E_ARGUMENT, "envelope");
+    REFUSED(ms_stream_feed(NULL, job, &err), MS_E_CLOSED, "stream");
+    REFUSED(ms_stream_end(NULL, NULL, NULL, &err), MS_E_CLOSED, "stream");
+    REFUSED(ms_note_usage(s.store, 1, NULL, &err), MS_E_ARGUMENT, "usage");
+    REFUSED(ms_read(NULL, job, NULL, &arena, &rows, &err), MS_E_ARGUMENT, "format");
+    REFUSED(ms_read_list(NULL, job, NULL, &arena, &rows, &err), MS_E_ARGUMENT, "format");
+    ms_writer_init(&writer, NULL, NULL, &arena, ms_buf_write, &buf);
+    REFUSED(ms_writer_put(&writer, &m, &err), MS_E_ARGUMENT, "format");
+    ms_writer_init(&writer, ms_format_at(0), NULL, &arena, ms_buf_write, &buf);
+    REFUSED(ms_writer_put(&writer, NULL, &err), MS_E_ARGUMENT, "message");
+    REFUSED(ms_writer_put(NULL, &m, &err), MS_E_CLOSED, "writer");
+    REFUSED(ms_writer_finish(NULL, &err), MS_E_CLOSED, "writer");
+    for (int i = 0; i < 2; i++) {
+        const ms_writer_opts array = {.array = i == 1};
+        ms_writer_init(&writer, ms_format_at(0), &array, &arena, NULL, NULL);
+        REFUSED(ms_writer_put(&writer, &m, &err), MS_E_ARGUMENT, "function that takes");
+        REFUSED(ms_writer_finish(&writer, &err), MS_E_ARGUMENT, "function that takes");
+    }
+    REFUSED(ms_session_store(NULL, NULL, 0, &arena, &err), MS_E_ARGUMENT, "session");
+    REFUSED(ms_session_store(&session, NULL, 1, &arena, &err), MS_E_ARGUMENT, "rows");
+    REFUSED(ms_session_load(NULL, NULL, &arena, &rows, &err), MS_E_ARGUMENT, "session");
+    REFUSED(ms_task_update(s.store, job, job, NULL, &arena, &msg, &err), MS_E_ARGUMENT,
+            "change");
+    REFUSED(ms_shorten_message(NULL, NULL, job, &arena, &err), MS_E_ARGUMENT, "message");
+    REFUSED(ms_union_open(&store, NULL, &err), MS_E_ARGUMENT, "description");
+    REFUSED(ms_mem_attach(&store, NULL, NULL, &err), MS_E_ARGUMENT, "buffer");
+    REFUSED(ms_log_open(&store, NULL, &err), MS_E_ARGUMENT, "path");
+    REFUSED(ms_log_verify(NULL, NULL, &err), MS_E_ARGUMENT, "path");
+    REFUSED(ms_log_rewrite(s.store, NULL, false, NULL, NULL, &err), MS_E_ARGUMENT, "path");
+    REFUSED(ms_encode(NULL, &arena, &msg, &err), MS_E_ARGUMENT, "envelope");
+    REFUSED(ms_decode(NULL, 8, &msg, &err), MS_E_ARGUMENT, "address");
+#undef REFUSED
+    assert_int_equal(append_text(s.store, "x"), 2);
+    ms_arena_deinit(&arena);
+    store_close(&s);
+}
+
 /* A memory with a number of subordinates and no list; a broadcast of no type. */
 TEST_WITH(ON_EVERY_STORE, a_bad_memory_or_broadcast_is_refused)
 {

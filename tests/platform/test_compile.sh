@@ -311,7 +311,8 @@ at 2 build small_program_runs "$c" small
 mkdir -p "$out/other"
 cp "$(set -- $stb; echo "${2:-.}")/stb_ds.h" "$out/other/other_name.h"
 at 2 build MSGSTORE_STB_DS "$c -I$out/other $no_stb -DMSGSTORE_STB_DS=\\\"other_name.h\\\"" single
-# A machine without stb_ds.h: the error names three ways on, and the third one compiles.
+# A machine without stb_ds.h: the error names three ways on, the compiler stops there, and the
+# third one compiles.
 check stb_ds_missing <<END
 mkdir -p \$dir/include
 for file in /usr/include/*; do
@@ -323,6 +324,7 @@ if \$cc >\$dir/said 2>&1; then echo "it compiles without stb_ds.h"; exit 1; fi
 for way in 'libstb-dev' 'msgstore_single.h' 'define MSGSTORE_NO_FORMATS'; do
     grep -q "error.*does not find stb_ds.h.*\$way" \$dir/said
 done
+[ "\$(grep -c ' error: ' \$dir/said)" -eq 2 ]
 \$cc -DMSGSTORE_NO_FORMATS
 END
 build stb_ds_in_another_file_gcc "gcc $c99 $stb" stb_user "$out/gcc.o -pthread"

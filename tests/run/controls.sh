@@ -1660,6 +1660,31 @@ controls()
         'return MS_OK;'
     control keys_of_old_segments_forgotten gcc test_views ten_thousand_keys_are_remembered 100 \
         ms__key_find 'return ms__sealed_of(core) ?' 'return ms__sealed_of(core) && 0 ?'
+    control null_description_of_a_request_read gcc test_bad_input \
+        a_description_that_is_null_is_refused 100 \
+        ms__profile_check 'if (!desc) return ms__no_desc(err);' ''
+    control null_description_of_an_answer_read gcc test_bad_input \
+        a_description_that_is_null_is_refused 100 \
+        ms_answer_begin '!desc ||' ''
+    control null_function_of_a_writer_called gcc test_bad_input \
+        a_description_that_is_null_is_refused 100 \
+        ms__writer_check 'return w->json.write ? MS_OK' 'return w->json.write || 1 ? MS_OK'
+    control null_name_of_a_call_read gcc test_ffi \
+        call_is_refused_when_its_name_is_null_or_unknown 100 \
+        ms_ffi_call 'name &&' ''
+    control tool_without_a_name_sent gcc test_request \
+        request_is_refused_when_its_tools_have_what_every_provider_refuses 100 \
+        ms__functions_check 'return code == MS_OK ? code : ms__fail_in(err, code, "tools[%u]", n);' \
+        'return MS_OK;'
+    control tool_with_any_name_sent gcc test_request \
+        request_is_refused_when_its_tools_have_what_every_provider_refuses 100 \
+        ms__function_check 'judged && !ms__tool_name_fits' 'judged && 0 && !ms__tool_name_fits'
+    control tools_of_one_name_sent gcc test_request \
+        request_is_refused_when_the_last_of_many_tools_has_the_name_of_another 100 \
+        ms__names_check 'if (new_bit) continue;' 'if (new_bit || n > 299) continue;'
+    control member_of_extra_sent_twice gcc test_request \
+        request_is_refused_when_extra_has_a_member_twice 100 \
+        ms__request_check 'last.ptr != it.value.ptr' 'last.ptr == NULL'
     control key_with_another_content_taken gcc test_bad_input \
         a_batch_is_refused_when_it_reuses_a_number_or_key 100 \
         ms__plan_repeat 'p->repeat = ms__same_message(r, e, l);' 'p->repeat = true;'

@@ -249,6 +249,123 @@ TEST(request_is_refused_when_its_tools_have_the_form_of_another_provider)
     must_refuse(&desc, MS_E_KIND, "tools", "tools[1]");
 }
 
+/* What all providers of a profile refuse in tools, by the path of the member; and what some
+ * take, which passes. path NULL: it passes. */
+TEST(request_is_refused_when_its_tools_have_what_every_provider_refuses)
+{
+#define FUNCTION(text) "[{\"type\":\"function\",\"function\":" text "}]"
+#define DECLARED(text) "[{\"functionDeclarations\":[{\"name\":\"a\"}," text "]}]"
+#define SPEC(text) "[{\"toolSpec\":" text "}]"
+#define NAME_64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define SCHEMA(name) "{\"name\":\"" name "\",\"input_schema\":{}}"
+    static const struct {
+        const char *provider, *tools;
+        ms_result want;
+        const char *path, *says;
+    } rows[] = {
+        {"anthropic", "[{\"nam\":\"x\",\"input_schema\":{}}]", MS_E_MISSING, "tools[0].name",
+         "the tool has no name"},
+        {"anthropic", "[{\"name\":null,\"input_schema\":{}}]", MS_E_MISSING, "tools[0].name",
+         "the tool has no name"},
+        {"anthropic", "[{\"name\":1,\"input_schema\":{}}]", MS_E_KIND, "tools[0].name",
+         "must be a string"},
+        {"anthropic", "[" SCHEMA("") "]", MS_E_ARGUMENT, "tools[0].name", "is empty"},
+        {"anthropic", "[{\"name\":\"x\",\"input_schema\":3}]", MS_E_KIND,
+         "tools[0].input_schema", "schema of tool 'x' must be an object"},
+        {"anthropic", "[{\"name\":\"x\",\"input_schema\":null}]", MS_E_KIND,
+         "tools[0].input_schema", "must be an object"},
+        {"anthropic", "[{\"type\":\"custom\",\"name\":\"x\"}]", MS_E_MISSING,
+         "tools[0].input_schema", "tool 'x' has no schema"},
+        {"anthropic", "[" SCHEMA("a") "," SCHEMA("my tool!") "]", MS_E_ARGUMENT,
+         "tools[1].name", "is 'my tool!', this provider takes letters, digits and _-"},
+        {"anthropic", "[" SCHEMA(NAME_64 NAME_64 "x") "]", MS_E_TOO_LARGE, "tools[0].name",
+         "has 129 bytes, this provider takes 128"},
+        {"anthropic", "[" SCHEMA(NAME_64 NAME_64) "]", MS_OK, NULL, NULL},
+        {"anthropic", "[" SCHEMA("\\u0066") "]", MS_OK, NULL, NULL},
+        {"anthropic", "[" SCHEMA("f") "," SCHEMA("g") "," SCHEMA("f") "]", MS_E_ARGUMENT,
+         "tools[2].name", "tools[0] and tools[2] have one name: \"f\""},
+        {"anthropic", "[" SCHEMA("f") "," SCHEMA("ff") "," SCHEMA("F") "]", MS_OK, NULL, NULL},
+        {"anthropic", "[{\"type\":\"mcp_toolset\",\"mcp_server_name\":\"s\"},"
+         "{\"type\":\"bash_20250124\",\"name\":\"bash\"}]", MS_OK, NULL, NULL},
+        {"openai", FUNCTION("{}"), MS_E_MISSING, "tools[0].function.name", "no name"},
+        {"openai", FUNCTION("3"), MS_E_KIND, "tools[0].function", "must be an object"},
+        {"openai", FUNCTION("{\"name\":\"\"}"), MS_E_ARGUMENT, "tools[0].function.name",
+         "is empty"},
+        {"openai", FUNCTION("{\"name\":\"f\",\"parameters\":[]}"), MS_E_KIND,
+         "tools[0].function.parameters", "must be an object"},
+        {"openai", FUNCTION("{\"name\":\"f\",\"parameters\":null}"), MS_OK, NULL, NULL},
+        {"openai", FUNCTION("{\"name\":\"a.b\"}"), MS_OK, NULL, NULL},
+        {"ollama", FUNCTION("{}"), MS_E_MISSING, "tools[0].function.name", "no name"},
+        {"cohere", FUNCTION("{}"), MS_E_MISSING, "tools[0].function.name", "no name"},
+        {"openai-responses", "[{\"type\":\"function\"}]", MS_E_MISSING, "tools[0].name",
+         "no name"},
+        {"openai-responses", "[{\"type\":\"custom\"}]", MS_E_MISSING, "tools[0].name",
+         "no name"},
+        {"openai-responses", "[{\"type\":\"function\",\"name\":\"f\",\"parameters\":1}]",
+         MS_E_KIND, "tools[0].parameters", "must be an object"},
+        {"openai-responses", "[{\"type\":\"web_search\"},{\"type\":\"custom\",\"name\":"
+         "\"x y\"}]", MS_OK, NULL, NULL},
+        {"gemini-interactions", "[{\"type\":\"function\"}]", MS_E_MISSING, "tools[0].name",
+         "no name"},
+        {"gemini", DECLARED("{}"), MS_E_MISSING, "tools[0].functionDeclarations[1].name",
+         "no name"},
+        {"gemini", DECLARED("{\"name\":\"a/b\"}"), MS_E_ARGUMENT,
+         "tools[0].functionDeclarations[1].name", "'a/b'"},
+        {"gemini", DECLARED("{\"name\":\"a.b:c-d_e\"},{\"name\":\"a\"}"), MS_OK, NULL, NULL},
+        {"gemini", "[{\"function_declarations\":[1]}]", MS_E_KIND,
+         "tools[0].function_declarations[0]", "must be an object"},
+        {"gemini", "[{\"functionDeclarations\":{}}]", MS_E_KIND,
+         "tools[0].functionDeclarations", "must be a list"},
+        {"bedrock", SPEC("{\"name\":\"f\"}"), MS_E_MISSING, "tools[0].toolSpec.inputSchema",
+         "tool 'f' has no schema"},
+        {"bedrock", SPEC("{\"name\":\"" NAME_64 "x\",\"inputSchema\":{}}"), MS_E_TOO_LARGE,
+         "tools[0].toolSpec.name", "has 65 bytes, this provider takes 64"},
+        {"bedrock", SPEC("{\"name\":\"a.b\",\"inputSchema\":{}}"), MS_E_ARGUMENT,
+         "tools[0].toolSpec.name", "'a.b'"},
+        {"bedrock", "[{\"cachePoint\":{\"type\":\"default\"}}]", MS_OK, NULL, NULL}};
+    add(ms_user_message(ms_text("u")));
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        ms_request_desc desc = desc_of(rows[i].provider);
+        desc.opts.model = MS_STR("m");
+        desc.tools = ms_str_of(rows[i].tools);
+        if (rows[i].path == NULL) (void)body_of(&desc, NULL);
+        else must_refuse(&desc, rows[i].want, rows[i].path, rows[i].says);
+    }
+}
+
+/* Two of 300 names are equal: the last one is found, wherever the other is. */
+TEST(request_is_refused_when_the_last_of_many_tools_has_the_name_of_another)
+{
+    enum { MANY = 300 };
+    static char tools[MANY * 64];
+    static const size_t equal[] = {0, 1, 150, MANY - 1, MANY};
+    add(ms_user_message(ms_text("u")));
+    for (size_t k = 0; k < COUNT(equal); k++) {
+        ms_request_desc desc = desc_of("anthropic");
+        size_t n = 0;
+        for (size_t i = 0; i <= MANY; i++)
+            n += (size_t)snprintf(tools + n, sizeof tools - n,
+                                  "%c{\"name\":\"f%zu\",\"input_schema\":{}}",
+                                  i == 0 ? '[' : ',', i == MANY ? equal[k] : i);
+        snprintf(tools + n, sizeof tools - n, "]");
+        desc.opts.model = MS_STR("m");
+        desc.tools = ms_str_of(tools);
+        if (equal[k] == MANY) (void)body_of(&desc, NULL);
+        else must_refuse(&desc, MS_E_ARGUMENT, "tools[300].name", "have one name");
+    }
+}
+
+TEST(request_is_refused_when_extra_has_a_member_twice)
+{
+    add(ms_user_message(ms_text("u")));
+    ms_request_desc desc = desc_of("openai");
+    desc.opts.model = MS_STR("m");
+    desc.extra = MS_STR("{\"a\":1,\"b\":{\"a\":1},\"a\":1}");
+    must_refuse(&desc, MS_E_ARGUMENT, "extra", "extra has the member a twice");
+    desc.extra = MS_STR("{\"a\":1,\"b\":{\"a\":1},\"A\":1}");
+    (void)body_of(&desc, NULL);
+}
+
 /* An empty history is refused by its name, an unknown location, too. */
 TEST(request_is_refused_when_nothing_of_its_history_is_sent)
 {

@@ -357,7 +357,8 @@ TEST_WITH(ON_EVERY_STORE, requests_keep_nothing_of_their_arguments)
             ms_request_desc desc = lent_request(&l, profile->name);
             ms_buf *out = times == 0 ? &first : &body;
             if (profile->wire == MS_WIRE_BEDROCK) /* calls need tools there */
-                desc.tools = lend("[{\"toolSpec\":{\"name\":\"look\"}}]");
+                desc.tools = lend("[{\"toolSpec\":{\"name\":\"look\","
+                                  "\"inputSchema\":{\"json\":{}}}}]");
             const ms_request_desc *given = LEND(ms_request_desc, desc);
             assert_int_equal(ms_project(given, ms_buf_write, out, &report, NULL), MS_OK);
             if (whole)

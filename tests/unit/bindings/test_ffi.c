@@ -473,6 +473,14 @@ TEST(call_is_refused_when_the_store_is_null)
     expect(called_with(NULL, "hide", NULL), MS_E_MISSING, true, "seq");
 }
 
+TEST(call_is_refused_when_its_name_is_null_or_unknown)
+{
+    static const char *const names[] = {NULL, "", "nope", "quer", "queries"};
+    for (size_t i = 0; i < COUNT(names); i++)
+        expect(called_with(NULL, names[i], NULL), MS_E_ARGUMENT, false,
+               "{\"code\":\"E_ARGUMENT\",\"message\":\"there is no such function\"}");
+}
+
 /* The first n allocations of a call succeed. */
 TEST(change_is_made_or_refused_when_memory_ends)
 {

@@ -672,6 +672,29 @@ TEST(a_stream_ends_as_text_when_its_arguments_are_too_deep)
     }
 }
 
+/* A note needs a kind, not a value: absent and empty are read as they were written. */
+TEST_WITH(ON_EVERY_STORE, note_without_a_value_is_read_without_one)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    static const char *const values[] = {NULL, "", "x"};
+    ms_query q = {.location = MS_STR("job"), .raw = MS_RAW_NOTES, .about_seq = 1};
+    const ms_msg *msg;
+    ms_cursor it;
+    append_text(s.store, "x");
+    for (size_t i = 0; i < COUNT(values); i++)
+        assert_int_equal(ms_note(s.store, 1, MS_STR("seen"), ms_text(values[i]), NULL), MS_OK);
+    assert_int_equal(ms_query_open(s.store, &q, &it, NULL), MS_OK);
+    for (size_t i = 0; i < COUNT(values); i++) {
+        assert_non_null(msg = ms_next(&it));
+        if (!ms_str_equal(ms_content(msg).text, ms_str_of(values[i])))
+            fail_msg("note %zu: '%.*s'", i, (int)ms_content(msg).text.len,
+                     ms_content(msg).text.ptr);
+    }
+    assert_null(ms_next(&it));
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    store_close(&s);
+}
+
 int main(void)
 {
     static const char *const files[] = {"append", "amend", "hide", "redact", "note",
