@@ -508,6 +508,20 @@ static void json_session(ms_json_writer *w, const session_list *l, const session
     ms_json_separator(w, '\n');
 }
 
+/* Reports how old the newest message is, since --since may ask for a later time. */
+static void complain_of_newest(const session_list *l)
+{
+    char text[TIME_MAX];
+    int64_t newest = MS_TIME_NONE;
+    for (size_t i = 0; i < arrlenu(l->items); i++) {
+        int64_t ns = l->items[i].info->last_time_ns;
+        if (ns != MS_TIME_NONE && (newest == MS_TIME_NONE || ns > newest)) newest = ns;
+    }
+    if (newest != MS_TIME_NONE) {
+        complain("the newest message is of %s", time_text(newest, text));
+    }
+}
+
 static void print_sessions(session_list *l, output *out)
 {
     ms_json_writer w;
@@ -529,6 +543,7 @@ static void print_sessions(session_list *l, output *out)
         complain(arrlenu(l->items) == 0 ? "there are no sessions yet"
                                         : "none of %zu sessions is what was asked for",
                  arrlenu(l->items));
+        if (o->since != NULL) complain_of_newest(l);
     }
 }
 
