@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ID_CHARS = 8 };
+enum { ID_CHARS = 8, WHOLE_NAME = 12 }; /* a longer name is cut to so many */
 
 /* Returns the text of the first part that has one, of a content in JSON; without one the
  * JSON. */
@@ -300,7 +300,7 @@ static int newest_first(const void *a, const void *b)
 static ms_str short_name(const session_list *l, const session *s)
 {
     ms_str name = s->info->location;
-    if (l->full || name.len <= ID_CHARS) return name;
+    if (l->full || name.len <= WHOLE_NAME) return name;
     for (size_t i = 0; i < arrlenu(l->items); i++) {
         ms_str other = l->items[i].info->location;
         if (&l->items[i] == s) continue;

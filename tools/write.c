@@ -652,8 +652,8 @@ static void complain_of_losses(const losses *lost)
         n += lost->left_out.rows[i].count;
     }
     if (n == 0) return;
-    complain("hand-over: left out %" PRIu64 " part%s of the session; --report names %s", n,
-             plural(n), n == 1 ? "it" : "them");
+    complain("hand-over: left out %" PRIu64 " part%s of the session; --report names %s",
+             n, plural(n), n == 1 ? "it" : "them");
 }
 
 int write_sessions(job *j, const filewriter *format, bool hand_over, output *out,

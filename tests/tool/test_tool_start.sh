@@ -55,6 +55,9 @@ convert --from codx --to openai $demo -> 2 did you mean codex\?
 usage $demo --by mnth -> 2 did you mean month\?
 view $demo --agent data_woker => * -> 0 no messages of agent data_woker, did you mean data_worker\?
 hand-over $log --to copilot-cli -> 2 ^written sessions: .*claude-code
+$ echo -DWITH_ZLIB >$tmp/with; sh tools/setup.sh without $tmp/with => serve \(libmicrohttpd-dev\).*\(libpq-dev\) =0> gzip
+formats => ~/\.codex/sessions, ~/\.codex/archived_sessions$ => ~/[^ ]*kilocode.kilo-code/tasks$
+hand-over $log --to kodex -> 2 --to expects a program, not kodex
 $ "$tool" hand-over $log --to copilot-cli 2>&1 | sed -n '/message formats/p' | wc -l => ^0$
 
 == help_is_a_word_and_a_letter

@@ -101,6 +101,8 @@ sync $log => ^files      0 read, 10 unchanged, 2 of unknown formats => ^messages
 sessions $log =10> => ^[^ ]+ +[^ ]+ +019e1625
 sessions $log --agent gemini => gemini-cli =2>
 sessions $log --cwd codemie => codemie-code
+usage $log codemie -> 4 ^msgstore: sessions of a folder with that name: msgstore sessions --cwd codemie$
+$ "$tool" info $log | sed -n '/^newest/,/^messages/p' | grep -o '20[0-9-]*T[0-9:]*' | sort -c -r
 sessions $log --grep 'phoenix in back' => start phoenix =1>
 $ "$tool" sessions $log --since '2 days ago' 2>&1 =1> none of 10 sessions => ^msgstore: the newest message is of 2026-
 search $log phoenix --since '2 days ago' -> 1 ^msgstore: the newest message is of 2026-
