@@ -134,7 +134,9 @@ static void take_words(session_list *l, session *s)
     q.oldest = true;
     if (ms_query_open(l->job->store, &q, &it, NULL) != MS_OK) return;
     for (bool said = false; !said && (msg = ms_next(&it)) != NULL;) {
-        ms_str text = ms_content(msg).text;
+        ms_str text = ms_content(msg).text, words = {NULL, 0};
+        if (ms_content(msg).json) words = first_text(text, &l->job->arena);
+        if (words.len > 0) text = words;
         said = text.len > 0 && text.ptr[0] != '<';
         if (said || s->title.len == 0) s->title = title_of(l, text);
     }

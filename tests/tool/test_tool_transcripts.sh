@@ -101,6 +101,7 @@ sync $log => ^files      0 read, 10 unchanged, 2 of unknown formats => ^messages
 sessions $log =10> => ^[^ ]+ +[^ ]+ +019e1625
 sessions $log --agent gemini => gemini-cli =2>
 sessions $log --cwd codemie => codemie-code
+sessions $shared/openhands-events/litellm-completion-log.json => Hello! Can you =0> "type"
 usage $log codemie -> 4 ^msgstore: sessions of a folder with that name: msgstore sessions --cwd codemie$
 $ "$tool" info $log | sed -n '/^newest/,/^messages/p' | grep -o '20[0-9-]*T[0-9:]*' | sort -c -r
 sessions $log --grep 'phoenix in back' => start phoenix =1>
