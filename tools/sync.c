@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include "database.h"
 #include "secrets.h"
-#include "store.h"
 #include "sync.h"
 
 #include <errno.h>
@@ -720,9 +719,10 @@ static int note_unread(syncing *s, const char *path, ms_str text)
     char seen[300], line[1400];
     int code = GIVEN(s->in.options, REFUSE) ? FAILED : FINE;
     if (s->ignored++ >= UNREAD_MAX) return code;
+    bool log = text_begins(text, MS_STR("\x89MSL\r\n\x1a\n"));
     describe_unknown(text, seen, sizeof seen);
     snprintf(line, sizeof line, "%.1000s: %s", path,
-             is_zip(text) ? "a ZIP" : is_log(path) ? "a log of msgstore" : seen);
+             is_zip(text) ? "a ZIP" : log ? "a log of msgstore" : seen);
     add_path(&s->unread, line);
     return code;
 }
