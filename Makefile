@@ -58,6 +58,7 @@ bench: ## compare with other stores, and each figure with its goal
 tool: ## build the command line tool, build/msgstore
 	@[ -n "$$(STB_INC='$(STB_INC)' sh tools/setup.sh stb)" ] || sh tools/setup.sh tool
 	@$(MAKE) $(RULES) build/msgstore
+	@sh tools/setup.sh without build/with
 
 lib: ## build libmsgstore.so, .a and, with mingw, .dll into build/lib, for other languages
 	@bash tools/lib.sh build/lib

@@ -742,6 +742,7 @@ const command redact_command = {
     "characters. --apply erases what it can in place. It hides messages with secrets\n"
     "in ids or names; those, replaced facts and earlier texts stay in the file until\n"
     "msgstore compact STORE STORE --replace. Exit code 1: some are left, and each line\n"
-    "\"left\" has the command that removes them. No list of forms is exact.\n",
+    "\"left\" has the command that removes them. No list of forms is exact:\n"
+    "examples as AKIA...EXAMPLE and passwords without a digit are passed over.\n",
     false,
 };

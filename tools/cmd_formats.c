@@ -5,6 +5,7 @@
 #include "places.h"
 #include "write.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +23,7 @@ static void put_row(output *out, const char *name, const char *program,
                     const char *versions, const char *place)
 {
     char buf[1024];
-    cell c = cell_over(buf, sizeof buf, 200);
+    cell c = cell_over(buf, sizeof buf, UINT_MAX);
     emit_format(out, "%-15s ", name);
     cell_put(&c, ms_str_of(program));
     if (versions[0] != '-') {
@@ -30,8 +31,14 @@ static void put_row(output *out, const char *name, const char *program,
         cell_put(&c, ms_str_of(versions));
     }
     if (place[0] != '\0') {
-        cell_put(&c, MS_STR("; ~/"));
-        cell_put(&c, ms_str_of(place));
+        const char *before = "; ~/";
+        while (place[0] != '\0') { /* paths of the home folder, with commas between */
+            size_t len = strcspn(place, ",");
+            cell_put(&c, ms_str_of(before));
+            cell_put(&c, ms_str_n(place, len));
+            place += len + (place[len] == ',');
+            before = ", ~/";
+        }
     }
     emit(out, c.buf, c.len);
     emit_text(out, "\n");

@@ -61,7 +61,7 @@ static const option_row hand_over_rows[] = {
              "gemini-cli (for gemini --session-file), pi; sts for the Hugging Face hub"},
     {OPT_OUTPUT, "where to; a file that is there is replaced"},
     {OPT_LOCATION, "the same as SESSION"},
-    {OPT_REPORT, "count on standard error what the other format cannot say"},
+    {OPT_REPORT, "name on standard error what is left out, and count each kind"},
     {OPT_MASK_SECRETS, "without keys, tokens and passwords"},
     INPUT_ROWS,
     {OPT_END, NULL},
@@ -81,7 +81,8 @@ const command hand_over_command = {
     "other program did not sign them; so do messages of other agents, and data that\n"
     "only its own program reads, as LangGraph's checkpoints. A message without a time\n"
     "gets a made date, a millisecond after the one before; without any time dates begin\n"
-    "at the last change of the file. --report counts them. With -o it prints the new\n"
+    "at the last change of the file. What is left out is counted on standard error, by\n"
+    "its kind with --report. With -o it prints the new\n"
     "session's name, the place where its program looks for the file, and the command\n"
     "that goes on with it. Without a STORE it is the usual log.\n",
     true,

@@ -114,6 +114,7 @@ static int import_file(job *j, const char *path, const sink *to)
     s.in.whole = true;
     int code = sync_path(&s, path), past = sync_past(&s);
     if (code == FINE) code = past;
+    sync_complain_of_unread(&s);
     sync_free(&s);
     return code;
 }

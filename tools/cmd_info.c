@@ -256,15 +256,28 @@ static int print_info_json(output *out, job *j, census *c)
     return code;
 }
 
+/* Orders by the time of the newest message; without times as the log has them, which is
+ * the newest first. */
+static int newest_first(const void *a, const void *b)
+{
+    const ms_info *x = a, *y = b;
+    if (x->last_time_ns != y->last_time_ns) {
+        return x->last_time_ns < y->last_time_ns ? 1 : -1;
+    }
+    return x->first_seq < y->first_seq ? 1 : x->first_seq > y->first_seq ? -1 : 0;
+}
+
 /* Reads the figures of the log file, after counting, which finds damage. */
 static int look_at_log(job *j, census *c)
 {
     ms_error err;
     ms_list_query query = {0};
-    query.limit = INFO_NEWEST;
     ms_result result = ms_log_stat(j->store, &c->log, &err);
     if (result == MS_OK) result = list_names(j, &query, &j->arena, &c->newest, &err);
     if (result != MS_OK) return complain_of("counting", result, &err);
+    if (c->newest.count > 1) {
+        qsort(c->newest.items, c->newest.count, sizeof *c->newest.items, newest_first);
+    }
     for (size_t i = 0; i < sizeof c->log.id; i++) {
         snprintf(c->id + 2 * i, 3, "%02x", (unsigned)c->log.id[i]);
     }

@@ -358,6 +358,7 @@ static int run_mcp(job *j)
     output out = {stdout, 0};
     memset(&a, 0, sizeof a);
     a.job = j;
+    j->lister = "list_sessions";
     a.base = j->options;
     a.classes = GIVEN(j->options, PERSONAL) ? SECRETS_PERSONAL : SECRETS_KEYS;
     mcp_server s = {instructions, tools, COUNT_OF(tools), a.classes, &a};

@@ -60,7 +60,8 @@ typedef struct report {
     ms_buf buf;               /* the data, */
     ms_json_writer w;         /* and what writes it */
     tally texts, words;       /* count: the place of the row, from 1 */
-    tally kinds;              /* of secrets that were masked */
+    tally kinds;              /* of secrets that were masked, without those of requests */
+    bool copies;              /* requests are written, which repeat the messages */
     unsigned classes;         /* of secrets to mask */
     prices prices;
     cost_row *costs;          /* of the file: an stb_ds array; each leads to the next */
@@ -97,6 +98,7 @@ static void end_steps(report *r)
 static void note_secret(void *ctx, const secret *found)
 {
     report *r = ctx;
+    if (r->copies) return;
     tally_row *row = tally_row_of(&r->kinds, ms_str_of(found->kind));
     if (row != NULL) row->count++;
     else r->failed = true;
@@ -684,12 +686,14 @@ static int put_requests(report *r, ms_str location, uint64_t skip)
 {
     int code = FINE;
     const ms_profile *profile;
+    r->copies = true;
     ms_json_key(&r->w, MS_STR("requests"));
     ms_json_begin(&r->w, MS_JSON_ARRAY);
     for (size_t i = 0; code == FINE && (profile = ms_profile_at(i)) != NULL; i++) {
         if (r->options->provider != NULL && r->options->provider != profile) continue;
         code = put_request(r, location, skip, profile);
     }
+    r->copies = false;
     ms_json_end(&r->w);
     return code;
 }
@@ -1145,8 +1149,12 @@ static int write_page(report *r)
     long size = ftell(file.out.file);
     code = new_file_end(&file, code);
     if (code != FINE) return code;
-    emit_format(&out, "wrote      %zu message%s, %.1f MB\n", r->messages,
+    uint64_t hidden = 0;
+    for (size_t i = 0; i < arrlenu(r->kinds.rows); i++) hidden += r->kinds.rows[i].count;
+    emit_format(&out, "wrote      %zu message%s, %.1f MB, ", r->messages,
                 plural(r->messages), (double)size / 1e6);
+    if (r->classes == 0) emit_text(&out, "no secret looked for\n");
+    else emit_format(&out, "%" PRIu64 " secret%s masked\n", hidden, plural(hidden));
     return output_end(&out, FINE);
 }
 

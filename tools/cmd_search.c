@@ -22,10 +22,12 @@ typedef struct searcher {
         uint64_t key;
     } *printed;               /* -C: an stb_ds set of the numbers of rows */
     bool apart;               /* -C: a line stands before the next row */
-    bool beside;              /* -C: the match was printed beside another one */
+    uint64_t *block;          /* -C: the rows to print next, sorted: an stb_ds array */
+    ms_str block_of;          /* their location, */
+    ms_arena named;           /* which is here */
     const ms_find_query *query;
     uint64_t searched;        /* messages */
-    ms_arena near;            /* -C: of the match in a message beside another one */
+    ms_arena near;            /* -C: of the matches in a row */
 } searcher;
 
 /* The text around a match, in parts. */
@@ -102,9 +104,8 @@ static void print_snippet(const searcher *s, const ms_found *f, output *out)
 }
 
 /* Marks a row as printed. Returns whether it was. */
-static bool is_printed(searcher *s, const ms_msg *msg)
+static bool is_printed(searcher *s, uint64_t seq)
 {
-    uint64_t seq = ms_seq(msg);
     if (hmgeti(s->printed, seq) >= 0) return true;
     struct printed_row row = {seq};
     hmputs(s->printed, row);
@@ -130,7 +131,7 @@ static void print_found(searcher *s, const ms_found *f)
     print_snippet(s, f, &s->out);
 }
 
-/* Prints a row of a message beside a match: as one itself, if it is. */
+/* Prints a row of a block: as a match, if it is one. */
 static void print_near(searcher *s, const ms_msg *msg)
 {
     ms_found f;
@@ -154,23 +155,87 @@ static void print_near(searcher *s, const ms_msg *msg)
     if (open) ms_find_close(&finder, NULL);
 }
 
-/* Prints the messages before or after a match, in its location, each once. */
-static void print_beside(searcher *s, const ms_msg *found, bool before)
+/* Prints the rows of the block, those that no earlier one had, and empties it. */
+static void put_block(searcher *s)
+{
+    ms_error err;
+    const ms_msg *msg;
+    s->apart = hmlenu(s->printed) > 0;
+    for (size_t i = 0; i < arrlenu(s->block); i++) {
+        if (is_printed(s, s->block[i])) continue;
+        ms_arena_reset(&s->around);
+        ms_result result = get_shown(s->job->store, s->block[i], &s->around, &msg, &err);
+        if (result == MS_OK) print_near(s, msg);
+        else if (result != MS_E_NOT_FOUND) complain_of("reading a message", result, &err);
+    }
+    arrsetlen(s->block, 0);
+}
+
+/* Adds the numbers of messages beside a match, in its location, and of one more on that
+ * side, in ascending order. Returns how many there are. */
+static size_t numbers_beside(searcher *s, const ms_msg *found, bool before,
+                             uint64_t **numbers)
 {
     ms_cursor it;
     const ms_msg *msg;
     ms_query q = {0};
-    ms_arena_reset(&s->around);
-    if (!copy_text(&s->around, location_of(found), &q.location)) exit(no_memory());
-    q.limit = s->job->options->context;
+    size_t n = 0;
+    q.location = location_of(found);
+    q.limit = s->job->options->context + 1;
     if (before) q.before_seq = ms_seq(found);
     else q.after_seq = ms_seq(found);
     q.oldest = !before;
-    if (ms_query_open(s->job->store, &q, &it, NULL) != MS_OK) return;
-    while ((msg = ms_next(&it)) != NULL) {
-        if (!is_printed(s, msg)) print_near(s, msg);
-    }
+    if (ms_query_open(s->job->store, &q, &it, NULL) != MS_OK) return 0;
+    for (; (msg = ms_next(&it)) != NULL; n++) arrput(*numbers, ms_seq(msg));
     ms_cursor_close(&it, NULL);
+    return n;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static bool is_in_block(const searcher *s, uint64_t seq)
+{
+    size_t n = arrlenu(s->block);
+    return n > 0 &&
+           bsearch(&seq, s->block, n, sizeof *s->block, compare_numbers) != NULL;
+}
+
+enum { BLOCK_MAX = 1000 };     /* rows; then a block is printed as it is */
+
+/* Adds a match and the messages beside it to the block, if they reach it or follow each
+ * other; otherwise the block is printed, and they begin the next one. So neighbours stand
+ * in their order, in whichever the matches come. */
+static void add_to_block(searcher *s, const ms_msg *found)
+{
+    uint64_t *beside[2] = {NULL, NULL}, seq = ms_seq(found);
+    bool joins = arrlenu(s->block) < BLOCK_MAX &&
+                 ms_str_equal(location_of(found), s->block_of);
+    bool meets = is_in_block(s, seq);
+    for (int k = 0; k < 2; k++) {
+        size_t n = numbers_beside(s, found, k == 0, &beside[k]);
+        for (size_t i = 0; i < n; i++) meets = meets || is_in_block(s, beside[k][i]);
+        if (n > s->job->options->context) arrdel(beside[k], k == 0 ? 0 : n - 1);
+    }
+    if (!joins || !meets) {
+        put_block(s);
+        ms_arena_reset(&s->named);
+        if (!copy_text(&s->named, location_of(found), &s->block_of)) exit(no_memory());
+    }
+    arrput(s->block, seq);
+    for (int k = 0; k < 2; k++) {
+        for (size_t i = 0; i < arrlenu(beside[k]); i++) arrput(s->block, beside[k][i]);
+        arrfree(beside[k]);
+    }
+    size_t n = 0, all = arrlenu(s->block);
+    qsort(s->block, all, sizeof *s->block, compare_numbers);
+    for (size_t i = 0; i < all; i++) {
+        if (n == 0 || s->block[i] != s->block[n - 1]) s->block[n++] = s->block[i];
+    }
+    arrsetlen(s->block, n);
 }
 
 /* Prints a match as an object on one line: its place, and the text around it. */
@@ -196,22 +261,14 @@ static void print_object(searcher *s, const ms_found *f)
 }
 
 /* Prints one match, with the text around it. same: it is of the message of the match
- * before. With -C a message that has a row gets no other one, nor does a match that was
- * printed beside another. */
+ * before. With -C a message has one row, or with --all one for each match. */
 static void print_match(searcher *s, const ms_found *f, bool same)
 {
     const options *o = s->job->options;
-    if (GIVEN(o, JSON)) {
-        print_object(s, f);
-        return;
-    }
     bool around = GIVEN(o, CONTEXT) && o->context > 0;
-    s->apart = around && s->messages > 1 && !same;
-    if (around && !same) s->beside = is_printed(s, f->msg);
-    bool seen = around && s->beside;
-    if (around) print_beside(s, f->msg, true);
-    if (!seen) print_found(s, f);
-    if (around) print_beside(s, f->msg, false);
+    if (GIVEN(o, JSON)) print_object(s, f);
+    else if (!around) print_found(s, f);
+    else if (!same) add_to_block(s, f->msg);
 }
 
 /* Prints matches. -n limits the messages, not the matches in them. */
@@ -233,6 +290,7 @@ static int search_all(searcher *s, ms_finder *finder)
         if (o->to != NULL) result = write_msg(&s->writer, f.msg, &err);
         else print_match(s, &f, same);
     }
+    put_block(s);
     if (o->to != NULL && result == MS_OK) result = ms_writer_finish(&s->writer, &err);
     if (result == MS_OK || s->out.error != 0) return FINE;
     return complain_of("writing", result, &err);
@@ -299,6 +357,23 @@ static int choose_words(job *j, const char **name, const char **text)
     return USAGE;
 }
 
+/* Reports how old the newest message is, since --since may ask for a later time. */
+static void complain_of_newest(job *j)
+{
+    ms_listing list;
+    char text[TIME_MAX];
+    ms_str none = {NULL, 0};
+    int64_t newest = MS_TIME_NONE;
+    if (look_up(j, false, none, none, &list) != FINE) return;
+    for (size_t i = 0; i < list.count; i++) {
+        int64_t ns = list.items[i].last_time_ns;
+        if (ns != MS_TIME_NONE && (newest == MS_TIME_NONE || ns > newest)) newest = ns;
+    }
+    if (newest != MS_TIME_NONE) {
+        complain("the newest message is of %s", time_text(newest, text));
+    }
+}
+
 /* Reports that nothing was found, and in how many messages. */
 static void complain_of_none(const searcher *s)
 {
@@ -316,6 +391,7 @@ static void complain_of_none(const searcher *s)
     } else if (q->views != 0 || q->has_since || q->has_until || q->turn_id.len > 0 ||
                look_up(s->job, false, none, none, &list) != FINE) {
         complain("nothing found in %" PRIu64 " message%s", n, plural(n));
+        if (q->has_since) complain_of_newest(s->job);
     } else {
         complain("nothing found in %" PRIu64 " message%s of %zu session%s", n, plural(n),
                  list.count, plural(list.count));
@@ -355,6 +431,8 @@ static int run_search(job *j)
     ms_arena_deinit(&s.arena);
     ms_arena_deinit(&s.around);
     ms_arena_deinit(&s.near);
+    ms_arena_deinit(&s.named);
+    arrfree(s.block);
     hmfree(s.printed);
     j->none = s.messages == 0;
     if (code == FINE && j->none) complain_of_none(&s);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ID_CHARS = 8 };
+enum { ID_CHARS = 8, WHOLE_NAME = 12 }; /* a longer name is cut to so many */
 
 /* Returns the text of the first part that has one, of a content in JSON; without one the
  * JSON. */
@@ -134,7 +134,9 @@ static void take_words(session_list *l, session *s)
     q.oldest = true;
     if (ms_query_open(l->job->store, &q, &it, NULL) != MS_OK) return;
     for (bool said = false; !said && (msg = ms_next(&it)) != NULL;) {
-        ms_str text = ms_content(msg).text;
+        ms_str text = ms_content(msg).text, words = {NULL, 0};
+        if (ms_content(msg).json) words = first_text(text, &l->job->arena);
+        if (words.len > 0) text = words;
         said = text.len > 0 && text.ptr[0] != '<';
         if (said || s->title.len == 0) s->title = title_of(l, text);
     }
@@ -300,7 +302,7 @@ static int newest_first(const void *a, const void *b)
 static ms_str short_name(const session_list *l, const session *s)
 {
     ms_str name = s->info->location;
-    if (l->full || name.len <= ID_CHARS) return name;
+    if (l->full || name.len <= WHOLE_NAME) return name;
     for (size_t i = 0; i < arrlenu(l->items); i++) {
         ms_str other = l->items[i].info->location;
         if (&l->items[i] == s) continue;
@@ -508,6 +510,20 @@ static void json_session(ms_json_writer *w, const session_list *l, const session
     ms_json_separator(w, '\n');
 }
 
+/* Reports how old the newest message is, since --since may ask for a later time. */
+static void complain_of_newest(const session_list *l)
+{
+    char text[TIME_MAX];
+    int64_t newest = MS_TIME_NONE;
+    for (size_t i = 0; i < arrlenu(l->items); i++) {
+        int64_t ns = l->items[i].info->last_time_ns;
+        if (ns != MS_TIME_NONE && (newest == MS_TIME_NONE || ns > newest)) newest = ns;
+    }
+    if (newest != MS_TIME_NONE) {
+        complain("the newest message is of %s", time_text(newest, text));
+    }
+}
+
 static void print_sessions(session_list *l, output *out)
 {
     ms_json_writer w;
@@ -529,6 +545,7 @@ static void print_sessions(session_list *l, output *out)
         complain(arrlenu(l->items) == 0 ? "there are no sessions yet"
                                         : "none of %zu sessions is what was asked for",
                  arrlenu(l->items));
+        if (o->since != NULL) complain_of_newest(l);
     }
 }
 

@@ -86,7 +86,8 @@ static void print_sync(output *out, const syncing *s)
         print_programs(out, &s->programs);
     }
     emit_format(out, "files      %" PRIu64 " read, %" PRIu64 " unchanged, %" PRIu64
-                " of unknown formats\n", c->files, s->unchanged, s->ignored);
+                " of unknown formats\n", c->files, s->unchanged,
+                s->ignored + s->ignored_before);
     for (size_t i = 0; i < arrlenu(s->unread); i++) {
         emit_text(out, "not read   ");
         emit_message_text(out, ms_str_of(s->unread[i]));
@@ -94,6 +95,14 @@ static void print_sync(output *out, const syncing *s)
     if (s->ignored > arrlenu(s->unread)) {
         emit_format(out, "not read   ... and %" PRIu64 " more\n",
                     s->ignored - arrlenu(s->unread));
+    }
+    for (size_t i = 0; i < arrlenu(s->unread_before); i++) {
+        emit_text(out, "not read   as before: ");
+        emit_message_text(out, ms_str_of(s->unread_before[i]));
+    }
+    if (s->ignored_before > arrlenu(s->unread_before)) {
+        emit_format(out, "not read   %" PRIu64 " as before; sync --full names %s\n",
+                    s->ignored_before, s->ignored_before == 1 ? "it" : "them");
     }
     emit_format(out, "sessions   %" PRIu64 " new or longer\n", c->sessions);
     emit_format(out, "messages   %" PRIu64 " new, %" PRIu64 " taken back\n",
@@ -111,14 +120,24 @@ static void print_sync(output *out, const syncing *s)
         emit_format(out, "left out   %" PRIu64 " pipe%s, socket%s, device%s or broken "
                     "link%s\n", s->others, end, end, end, end);
     }
+    if (s->empty > 0) {
+        emit_format(out, "left out   %" PRIu64 " empty file%s\n", s->empty,
+                    plural(s->empty));
+    }
     print_left_out(out, "empty or incomplete", &c->incomplete);
     print_left_out(out, "that are no messages", &c->left_out);
     if (c->unknown > 0) {
-        emit_format(out, "unknown    %" PRIu64 " entries, kept whole\n", c->unknown);
+        emit_format(out, "unknown    %" PRIu64 " entr%s, kept whole\n", c->unknown,
+                    c->unknown == 1 ? "y" : "ies");
     }
-    if (c->bad_lines > 0) {
-        emit_format(out, "bad        %" PRIu64 " line%s without JSON\n", c->bad_lines,
+    uint64_t bad_before = s->bad_before + c->bad_before;
+    if (c->bad_lines + bad_before > 0) {
+        emit_format(out, "bad        %" PRIu64 " line%s without JSON", c->bad_lines,
                     plural(c->bad_lines));
+        if (bad_before > 0) {
+            emit_format(out, ", and %" PRIu64 " in what was read before", bad_before);
+        }
+        emit_text(out, "\n");
     }
 }
 
@@ -138,6 +157,14 @@ static void print_sync_json(output *out, const syncing *s)
         ms_json_put_string(&w, ms_str_of(s->unread[i]));
     }
     ms_json_end(&w);
+    json_u64(&w, "ignored_before", s->ignored_before);
+    ms_json_key(&w, MS_STR("unread_before"));
+    ms_json_begin(&w, MS_JSON_ARRAY);
+    for (size_t i = 0; i < arrlenu(s->unread_before); i++) {
+        ms_json_put_string(&w, ms_str_of(s->unread_before[i]));
+    }
+    ms_json_end(&w);
+    json_u64(&w, "empty", s->empty);
     ms_json_key(&w, MS_STR("prompts"));
     ms_json_begin(&w, MS_JSON_OBJECT);
     json_u64(&w, "new", s->prompts.prompts);
@@ -158,6 +185,7 @@ static void print_sync_json(output *out, const syncing *s)
     json_u64(&w, "hidden", c->hidden);
     json_u64(&w, "unknown", c->unknown);
     json_u64(&w, "bad_lines", c->bad_lines);
+    json_u64(&w, "bad_before", s->bad_before + c->bad_before);
     json_u64(&w, "bytes", c->bytes);
     ms_json_end(&w);
     ms_json_separator(&w, '\n');
@@ -235,6 +263,7 @@ static int run_sync(job *j)
     s.in.rescue = GIVEN(o, REFUSE) ? NULL : &j->rescue;
     s.in.guess_agent = true;
     s.began = clock_seconds();
+    s.log = is_postgres(o->files[0]) ? NULL : realpath(o->files[0], NULL);
     s.progress = isatty(STDERR_FILENO) != 0 && !GIVEN(o, QUIET);
     code = sync_places(&s, o);
     int past = sync_past(&s);
@@ -244,6 +273,7 @@ static int run_sync(job *j)
         if (result != MS_OK) code = complain_of("syncing", result, &err);
     }
     if (!GIVEN(o, QUIET)) complain_of_unknown(&j->counts, "sync");
+    if (GIVEN(o, QUIET) || GIVEN(o, REFUSE)) sync_complain_of_unread(&s);
     if (GIVEN(o, JSON)) print_sync_json(&out, &s);
     else if (!GIVEN(o, QUIET)) {
         if (o->usual || made) emit_text(&out, "log        ");
@@ -255,9 +285,11 @@ static int run_sync(job *j)
 }
 
 static const option_row sync_rows[] = {
-    {OPT_QUIET, "print nothing but complaints"},
+    {OPT_QUIET, "print nothing but complaints, and what is newly not read"},
     {OPT_JSON, "one JSON object"},
-    {OPT_REFUSE, "refuse what is unknown or odd instead of timed_sync it whole"},
+    {OPT_REFUSE, "refuse what is unknown or odd, and files of unknown formats, instead "
+                 "of keeping it whole"},
+    {OPT_FULL, "name also the files of unknown formats that an earlier sync has named"},
     MAX_ROW,
     {OPT_SYNC, "end: one sync after the last message (the default); none"},
     WRITE_ROWS,
@@ -284,7 +316,13 @@ const command sync_command = {
     "FOLDER those of the usual places (see msgstore formats --places). Each session\n"
     "is a location. Run again it takes only what is new. A message that several\n"
     "files have is stored once: of backups, of copies, of files that a program wrote\n"
-    "again. Files of unknown formats are named.\n"
+    "again. What the log has and the file no more, as after a rewind, is taken back:\n"
+    "hidden, as by msgstore hide.\n"
+    "\n"
+    "Files of unknown formats are named once, and counted each time; so are lines\n"
+    "without JSON (exit code 3 the first time). Counts of what is left out, of unknown\n"
+    "entries and of bad lines are those of new lines; of a file that is no lines, as a\n"
+    "JSON document, they are those of all of it.\n"
     "Of sessions that Claude Code has deleted its history.jsonl still has the prompts:\n"
     "those are taken, marked in \"extra\", until the transcript comes from a backup.\n",
     false,

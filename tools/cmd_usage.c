@@ -265,7 +265,7 @@ static void put_sources(output *out, const layout *l, const char *list)
     cell c[3];
     unsigned used = 0;
     for (size_t i = 0; i < 3; i++) c[i] = cell_over(buf[i], sizeof buf[i], UINT_MAX);
-    cell_put(&c[0], MS_STR("costs of transcripts,"));
+    cell_put(&c[0], MS_STR("costs in US dollars, of transcripts,"));
     if (list != NULL) {
         cell_put(&c[1], ms_str_of(own));
         put_name(&c[1], ms_str_of(list), l->line > 40 ? l->line - 16 : 24);
@@ -409,7 +409,7 @@ static int run_usage(job *j)
 
 static const option_row usage_rows[] = {
     {OPT_BY, "day, week, month, session, project (its folder), model (the default), "
-             "agent or tool"},
+             "agent or tool (-: of answers that called none)"},
     {OPT_PRICES, "LiteLLM's price list (model_prices_and_context_window.json), above the "
                  "tool's own prices; costs that transcripts have stay"},
     {OPT_TIMEZONE, "of days, and of T: Europe/Berlin, UTC, +02:00; else the machine's"},
@@ -435,10 +435,11 @@ const command usage_command = {
     "output. Each answer of a model counts once, with the last report of it; what a\n"
     "subagent or a fork repeats of its parent does not count again.\n"
     "\n"
-    "A cost is that of the transcript, else tokens times the price of --prices, else\n"
-    "of the tool's table, whose day is printed. Tokens that stay in a cache for an\n"
-    "hour have their own price, and so have requests above a model's limit. Where a\n"
-    "model has no price the cost is -, in JSON null, and does not count in sums.\n"
+    "A cost is in US dollars: that of the transcript, else tokens times the price of\n"
+    "--prices, else of the tool's table, whose day is printed. Tokens that stay in a\n"
+    "cache for an hour have their own price, and so have requests above a model's\n"
+    "limit. Where a model has no price the cost is -, in JSON null, and does not\n"
+    "count in sums.\n"
     "\n"
     "An answer without a time has the day of the message before it. In a session\n"
     "without any it has no day (-); --since and --until leave it out and count it.\n"

@@ -318,6 +318,10 @@ typedef struct text_reading {
 
 static void bad_json(text_reading *in, uint64_t offset, const ms_error *err)
 {
+    if (!trace_is_fresh(in->r.t, offset) && !GIVEN(in->options, REFUSE)) {
+        in->counts->bad_before++;
+        return;
+    }
     const char *place = err->line > 0 ? strstr(err->message, "): ") : NULL;
     uint64_t line = in->line + (err->line > 0 ? err->line - 1 : 0);
     in->counts->bad_lines++;

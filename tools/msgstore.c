@@ -376,6 +376,8 @@ static int parse_options(const command *c, int argc, char **argv, options *o)
         }
         if (o->writer != NULL && !exports(c)) expected = "a message format";
         if (expected == NULL) continue;
+        bool handed = id == OPT_TO && strcmp(c->name, "hand-over") == 0;
+        if (handed) expected = "a program";
         snprintf(text, sizeof text, "--%s expects %s, not ", word, expected);
         return bad_word(c, id, text, optarg);
     }

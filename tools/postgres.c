@@ -121,7 +121,7 @@ int open_postgres(job *j, const char *url, bool write)
 #else
     (void)j;
     (void)write;
-    complain("%.20s: this program was built without libpq", url);
+    complain("%.20s: this program was built without libpq (Debian: libpq-dev)", url);
     return FAILED;
 #endif
 }

@@ -1,8 +1,9 @@
 /* Finds keys, tokens and passwords, by three kinds of evidence:
  *
  *   form      most issuers give their tokens a prefix and a length: the table of rules
- *   place     "password = ...", "Authorization: ...", user:password@host, commands such
- *             as mysql -pPASSWORD, files such as .netrc
+ *   place     "password = ...", "the password is ...", "--password ...",
+ *             "Authorization: ...", user:password@host, commands such as
+ *             mysql -pPASSWORD, files such as .netrc
  *   entropy   a random text uses its characters evenly, a placeholder does not.
  *             Shannon's measure in bits a character, over the match
  *
@@ -63,6 +64,12 @@ static bool is_in_set(char set, char c)
     case 'b': return is_alnum(c) || c == '+' || c == '/' || c == '=';
     default: return is_alnum(c) || (c != '\0' && strchr("_-.~+/=", c) != NULL);
     }
+}
+
+static bool is_blank_at(ms_str text, size_t at)
+{
+    return text.ptr[at] == ' ' || text.ptr[at] == '\t' || text.ptr[at] == '\r' ||
+           text.ptr[at] == '\n';
 }
 
 /* Returns whether a token can begin here: not after a word character, unless that ends
@@ -565,7 +572,7 @@ static const struct {
 } names[] = {
     {"password", true},     {"passwd", true},        {"passphrase", true},
     {"passwort", true},     {"pwd", true},           {"pass", true},
-    {"secret", false},      {"token", false},        {"apikey", false},
+    {"secret", true},       {"token", false},        {"apikey", false},
     {"api_key", false},     {"api-key", false},      {"accesskey", false},
     {"access_key", false},  {"access-key", false},   {"secretkey", false},
     {"secret_key", false},  {"secret-key", false},   {"privatekey", false},
@@ -574,7 +581,8 @@ static const struct {
     {"account_key", false}, {"encryption_key", false}, {"signing_key", false},
     {"service_key", false}, {"master_key", false},   {"authorization", false},
     {"_auth", false},       {"authtoken", false},    {"client_key", false},
-    {"auth", false},
+    {"auth", false},        {"api key", false},      {"access key", false},
+    {"secret key", false},
 };
 
 /* Returns the end of the name before a ':' or '=', perhaps in quotes; 0 if there is
@@ -684,14 +692,17 @@ static bool looks_like_code(ms_str value, bool quoted)
     return member && entropy(value) < 4.5;
 }
 
-/* Returns whether a person or a program could have made this value as a password. */
+/* Returns whether a person or a program could have made this value as a password: it has
+ * a digit and a letter. */
 static bool is_password(ms_str value, bool quoted)
 {
-    if (value.len < 8 || value.len > 128) return false;
+    if (value.len < 6 || value.len > 128) return false;
     makeup m = makeup_of(value);
     bool mixed = m.digit && (m.lower || m.upper);
-    if (quoted) return (mixed || (m.other && m.kinds >= 3)) && entropy(value) >= 2.5;
-    return mixed && m.kinds >= 3 && entropy(value) >= 2.7;
+    if (quoted && value.len >= 8 && m.other && m.kinds >= 3) mixed = true;
+    if (!mixed || entropy(value) < 2.5) return false;
+    /* password = password1 names a variable */
+    return quoted || m.kinds >= 3 || !contains_any_case(value, "password");
 }
 
 static bool is_token(ms_str value)
@@ -701,6 +712,22 @@ static bool is_token(ms_str value)
     if (i < value.len || value.len < 16) return false;
     makeup m = makeup_of(value);
     return m.digit && (m.lower || m.upper) && m.turns >= 3 && entropy(value) >= 3;
+}
+
+/* Returns whether a value is a password after a name that also has other values: a test
+ * has a pass, "first pass: 100ms". */
+static bool fits_name(const char *name, ms_str value)
+{
+    if (strcmp(name, "pass") == 0) return value.len >= 8 && makeup_of(value).kinds >= 3;
+    return strcmp(name, "secret") != 0 || value.len >= 8;
+}
+
+/* Returns whether a value is one in a sentence or a command, where hyphens join words, as
+ * in "is base64-encoded". */
+static bool is_plain_password(ms_str value)
+{
+    bool joined = memchr(value.ptr, '-', value.len) != NULL && !makeup_of(value).upper;
+    return value.len >= 8 && !joined && is_password(value, false);
 }
 
 /* Returns the place after "Bearer" or "Basic", which precede the value of a header. */
@@ -744,7 +771,8 @@ static bool find_by_name(scan *s, size_t at, secret *out)
     if (is_placeholder(value) || looks_like_code(value, quoted)) return false;
     bool docker = strcmp(names[name].word, "auth") == 0;
     bool good = docker                 ? len >= 8 && is_credentials(value)
-                : names[name].password ? is_password(value, quoted)
+                : names[name].password ? is_password(value, quoted) &&
+                                             fits_name(names[name].word, value)
                                        : is_token(value);
     out->at = begin;
     out->len = at + len - begin;
@@ -755,6 +783,52 @@ static bool find_by_name(scan *s, size_t at, secret *out)
     bool known = find_by_form(s, at, &formed);
     if (known) *out = formed; /* the form names the issuer, the place does not */
     return known || good;
+}
+
+/* Finds a secret after a name that ends before `end`, and words that join both. */
+static bool find_after_name(scan *s, size_t end, size_t at, secret *out)
+{
+    ms_str text = s->text;
+    int name = name_before(text, end);
+    if (name < 0 || at >= text.len) return false;
+    bool quoted = strchr("\"'`", text.ptr[at]) != NULL && text.ptr[at] != '\0';
+    at += quoted;
+    if (at >= text.len || text.ptr[at] == '-') return false; /* the next option */
+    size_t len = quoted ? quoted_length(text, at, false) : bare_length(text, at);
+    while (!quoted && len > 0 && strchr(".?!", text.ptr[at + len - 1]) != NULL) len--;
+    if (len == 0) return false;
+    ms_str value = part_of(text, at, len);
+    if (is_placeholder(value) || looks_like_code(value, quoted)) return false;
+    out->at = at;
+    out->len = len;
+    out->kind = names[name].password ? "password" : "secret-value";
+    secret formed;
+    bool known = find_by_form(s, at, &formed);
+    if (known) *out = formed;
+    return known || (names[name].password ? is_plain_password(value) : is_token(value));
+}
+
+/* Finds that of "the password is VALUE". at: the 'i' */
+static bool find_in_sentence(scan *s, size_t at, secret *out)
+{
+    if (!holds(s->text, at, "is ") || at < 2 || s->text.ptr[at - 1] != ' ') return false;
+    return find_after_name(s, at - 1, at + 3, out);
+}
+
+enum { OPTION_LENGTH_MAX = 40 };
+
+/* Finds that of "--password VALUE". at: the first '-' */
+static bool find_in_option(scan *s, size_t at, secret *out)
+{
+    ms_str text = s->text;
+    size_t end = at + 2;
+    if (!holds(text, at, "--") || (at > 0 && !is_blank_at(text, at - 1))) return false;
+    while (end < text.len && end - at < OPTION_LENGTH_MAX &&
+           (is_alnum(text.ptr[end]) || text.ptr[end] == '-' || text.ptr[end] == '_')) {
+        end++;
+    }
+    if (end >= text.len || text.ptr[end] != ' ') return false;
+    return find_after_name(s, end, end + 1, out);
 }
 
 static bool is_plain_in_url(char c)
@@ -796,12 +870,6 @@ static bool find_in_url(ms_str text, size_t at, secret *out)
     out->len = value.len;
     out->kind = "url-password";
     return true;
-}
-
-static bool is_blank_at(ms_str text, size_t at)
-{
-    return text.ptr[at] == ' ' || text.ptr[at] == '\t' || text.ptr[at] == '\r' ||
-           text.ptr[at] == '\n';
 }
 
 /* Returns the word before a place, and moves the place to its beginning. Absent: there is
@@ -1038,12 +1106,13 @@ static bool find_here(scan *s, size_t at, unsigned classes, secret *out)
     bool keys = (classes & SECRETS_KEYS) != 0;
     if (is_letter(c)) {
         return keys && (find_by_form(s, at, out) ||
+                        (c == 'i' && find_in_sentence(s, at, out)) ||
                         (c == 'p' && find_in_netrc(text, at, out)));
     }
     switch (c) {
     case '-':
         return keys && (find_private_key(text, at, out) || find_around(s, at, out) ||
-                        find_in_command(text, at, out));
+                        find_in_command(text, at, out) || find_in_option(s, at, out));
     case ':':
         return keys && (find_in_url(text, at, out) || find_around(s, at, out) ||
                         find_by_name(s, at, out));

@@ -24,6 +24,8 @@
 #   tools/setup.sh peers   prints which of the stores that are compared can be built
 #   tools/setup.sh stb     prints the compiler flag that finds stb_ds.h
 #   tools/setup.sh zlib    prints the flag that links zlib, when it is there
+#   tools/setup.sh without FILE    prints what a tool whose flags are in FILE (build/with) was
+#                          built without, and Debian's packages
 #
 # A thing is there when it works, however it came: each is tried. Where all is there,
 # nothing is done and nothing printed. Otherwise the script prints the names of Debian's
@@ -302,8 +304,27 @@ missing_for_go()
     PATH=$PATH:/usr/local/go/bin go version >/dev/null 2>&1 || echo golang-go
 }
 
+# lacks FLAG WORDS PACKAGE: adds to $without where the flags of the tool lack FLAG.
+lacks()
+{
+    grep -q -e "-DWITH_$1" "$flags" || without="$without${without:+, }$2 ($3)"
+}
+
+# without FLAGS: what the tool with these flags cannot do.
+without()
+{
+    flags=$1 without=
+    lacks MICROHTTPD serve libmicrohttpd-dev
+    lacks POSTGRES 'ship and stores on PostgreSQL' libpq-dev
+    lacks ZLIB 'files in gzip' zlib1g-dev
+    lacks ZSTD 'files in zstd' libzstd-dev
+    lacks ZIP 'logs of Inspect in ZIP' libzip-dev
+    [ -z "$without" ] || echo "built without $without: Debian's packages are named"
+}
+
 machine=${2:-}
 case ${1:-}:$machine in
+without:?*) without "$machine" && exit 0 ;;
 stb:) stb_flag && exit 0 ;;
 zlib:)
     if library zlib z '#include <zlib.h>'; then echo -lz; fi
@@ -316,7 +337,7 @@ cross:s390x | cross:i386 | cross:armhf) ;;
 *)
     echo "usage: tools/setup.sh demo|tool|test|setup|check|fuzz|controls|bench|windows|report" >&2
     echo "       tools/setup.sh site|postgres|citus|pgbouncer|board|rust|go" >&2
-    echo "       tools/setup.sh absent|peers|stb|zlib" >&2
+    echo "       tools/setup.sh absent|peers|stb|zlib|without FILE" >&2
     echo "       tools/setup.sh cross s390x|i386|armhf" >&2
     exit 2
     ;;

@@ -350,7 +350,10 @@ static void hint(job *j, const ms_listing *list, bool begin, ms_str piece)
         complain("%.*s %.*s", item.len < 80 ? (int)item.len : 80, item.ptr, (int)c.len,
                  title);
     }
-    if (more > 0) complain("and %zu more: see msgstore sessions", more);
+    if (more > 0) {
+        complain("and %zu more: see %s", more,
+                 j->lister != NULL ? j->lister : "msgstore sessions");
+    }
 }
 
 ms_result list_names(job *j, const ms_list_query *query, ms_arena *arena,
@@ -413,6 +416,23 @@ static size_t find_piece(const ms_listing *list, bool begin, ms_str piece,
     return found;
 }
 
+/* Returns whether a session has a word in the folder that it was held in. */
+static bool is_of_folder(job *j, const ms_listing *list, ms_str word)
+{
+    bool found = false;
+    ms_arena arena = {0};
+    for (size_t i = 0; i < list->count && !found && word.len > 0; i++) {
+        ms_str facts, location = list->items[i].location;
+        ms_arena_reset(&arena);
+        if (ms_location_get(j->store, location, &arena, &facts, NULL) != MS_OK) continue;
+        ms_str folder = text_of(&arena, member(facts, "cwd"));
+        found = folder.len > 0 &&
+                find_bytes(folder.ptr, folder.len, word.ptr, word.len) != NULL;
+    }
+    ms_arena_deinit(&arena);
+    return found;
+}
+
 /* Accepts the beginning of a name if no other location has it, else a part. A change
  * needs the full name. Says which it is when the part is not its beginning. */
 int resolve(job *j, const ms_listing *list, ms_str name, ms_str *location)
@@ -452,6 +472,10 @@ int resolve(job *j, const ms_listing *list, ms_str name, ms_str *location)
     if (found == 0 && is_a_file(name)) {
         complain("%.*s is a file, but one STORE is taken, then a SESSION", len, name.ptr);
         return USAGE;
+    }
+    if (found == 0 && j->lister == NULL && is_of_folder(j, list, name)) {
+        complain("sessions of a folder with that name: msgstore sessions --cwd %.*s", len,
+                 name.ptr);
     }
     hint(j, list, begins || found == 0, found > 1 ? name : MS_STR(""));
     return found > 1 ? USAGE : NOT_FOUND;

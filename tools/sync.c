@@ -25,9 +25,12 @@ typedef struct file_facts {
     size_t in_pieces;         /* of the numbers, from the first on */
     bool whole;               /* the numbers are two texts, as version 0.2.0 wrote them */
     bool leaving, early;
+    uint64_t bad;             /* lines without JSON */
+    bool unread;              /* its format was unknown */
 } file_facts;
 
-static const file_facts no_facts = {0, 0, 0, UINT64_MAX, 0, false, false, false};
+static const file_facts no_facts = {0, 0, 0, UINT64_MAX, 0, false, false, false, 0,
+                                    false};
 
 typedef struct state {
     uint64_t size, done, hash;
@@ -165,14 +168,15 @@ static ms_result read_state(syncing *s, ms_str name, state *st, ms_error *err)
 {
     static const json_key names[] = {KEY("size"), KEY("changed"), KEY("done"),
                                      KEY("hash"), KEY("noted"), KEY("shared"),
-                                     KEY("early"), KEY("reader")};
-    ms_str facts, v[8];
+                                     KEY("early"), KEY("reader"), KEY("bad"),
+                                     KEY("unread")};
+    ms_str facts, v[10];
     ms_arena arena = {0};
     memset(st, 0, sizeof *st);
     st->facts = no_facts;
     ms_result result = ms_location_get(s->in.store, name, &arena, &facts, err);
     if (result == MS_OK) {
-        pick(facts, names, 8, v);
+        pick(facts, names, 10, v);
         st->known = v[0].ptr != NULL;
         st->size = count_of(v[0]);
         if (v[1].ptr != NULL) ms_json_i64(v[1], &st->changed);
@@ -189,6 +193,8 @@ static ms_result read_state(syncing *s, ms_str name, state *st, ms_error *err)
         st->facts.noted = v[4].ptr != NULL ? noted : UINT64_MAX;
         st->facts.shared = arrlenu(st->messages.shared);
         st->early = st->facts.early = v[6].ptr != NULL;
+        st->facts.bad = count_of(v[8]);
+        st->facts.unread = v[9].ptr != NULL;
     }
     ms_arena_deinit(&arena);
     return result;
@@ -340,8 +346,10 @@ static void note_done_bytes(noting *n, uint64_t done)
     json_piece(&n->buf, hash);
 }
 
+/* early: the file ended early, or was damaged. bad: lines without JSON. Each record has
+ * the last two facts, so that the newest alone answers (SY1). */
 static int write_state(noting *n, const unit *u, const trace *t, uint64_t done,
-                       bool early)
+                       bool early, uint64_t bad, bool unread)
 {
     ms_error err;
     char changed[40];
@@ -354,6 +362,10 @@ static int write_state(noting *n, const unit *u, const trace *t, uint64_t done,
     if (early != n->facts.early) {
         json_piece(&n->buf, early ? ",\"early\":true" : ",\"early\":null");
     }
+    if (bad > 0) note_member(n, "bad", bad);
+    else if (n->facts.bad > 0) json_piece(&n->buf, ",\"bad\":null");
+    if (unread) json_piece(&n->buf, ",\"unread\":true");
+    else if (n->facts.unread) json_piece(&n->buf, ",\"unread\":null");
     if (t != NULL) note_trace(n, t, &none, NULL);
     ms_result result = ms_location_set(n->s->in.store, n->name, note_end(n), &err);
     if (result != MS_OK) return complain_of("noting what was read", result, &err);
@@ -694,16 +706,43 @@ static void print_progress(syncing *s)
             s->done, s->all, (double)s->bytes / 1e6, rate / 1e6, left);
 }
 
-/* Counts a file of an unknown format, and names it. */
-static void note_unread(syncing *s, const char *path, ms_str text)
+static void add_path(char ***paths, const char *path)
+{
+    char *copy = copy_chars(path, strlen(path));
+    if (copy == NULL) exit(no_memory());
+    arrput(*paths, copy);
+}
+
+/* Counts a file of an unknown format, and names it. With --strict it is an error. */
+static int note_unread(syncing *s, const char *path, ms_str text)
 {
     char seen[300], line[1400];
-    if (s->ignored++ >= UNREAD_MAX) return;
+    int code = GIVEN(s->in.options, REFUSE) ? FAILED : FINE;
+    if (s->ignored++ >= UNREAD_MAX) return code;
+    bool log = text_begins(text, MS_STR("\x89MSL\r\n\x1a\n"));
     describe_unknown(text, seen, sizeof seen);
-    snprintf(line, sizeof line, "%.1000s: %s", path, is_zip(text) ? "a ZIP" : seen);
-    char *copy = copy_chars(line, strlen(line));
-    if (copy == NULL) exit(no_memory());
-    arrput(s->unread, copy);
+    snprintf(line, sizeof line, "%.1000s: %s", path,
+             is_zip(text) ? "a ZIP" : log ? "a log of msgstore" : seen);
+    add_path(&s->unread, line);
+    return code;
+}
+
+void sync_complain_of_unread(const syncing *s)
+{
+    size_t n = arrlenu(s->unread);
+    for (size_t i = 0; i < n; i++) complain("not read: %s", s->unread[i]);
+    if (s->ignored > n) complain("not read: ... and %" PRIu64 " more", s->ignored - n);
+}
+
+/* Counts what an earlier sync could not read of a file that is as it was. */
+static void note_unchanged(syncing *s, const char *path, const file_facts *facts)
+{
+    s->bad_before += facts->bad;
+    s->unchanged += !facts->unread;
+    if (!facts->unread) return;
+    s->ignored_before++;
+    bool named = s->in.options->full || GIVEN(s->in.options, JSON);
+    if (named) add_path(&s->unread_before, path);
 }
 
 static void free_noting(noting *n)
@@ -719,6 +758,8 @@ static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st, int lo
     ms_str text = s->text.text;
     noting n;
     uint64_t done = text.len, before = s->in.counts->messages - s->in.counts->known;
+    uint64_t bad = s->in.counts->bad_lines + s->in.counts->bad_before;
+    uint64_t ignored = s->ignored;
     bool zip = is_zip(text);
     memset(&n, 0, sizeof n);
     n.s = s;
@@ -746,29 +787,33 @@ static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st, int lo
     if (code != FINE) {
         /* nothing is read */
     } else if (zip && !ends_with(u->path, ".eval")) {
-        note_unread(s, u->path, text);
+        code = note_unread(s, u->path, text);
     } else if (zip || f != NULL) {
         /* what a sync that ended early has read is compared */
         bool ours = st->size > 0 && st->facts.reader == READER;
+        if (s->in.whole && st->early) ours = false;
         uint64_t same = begins && lines && ours ? st->done : 0;
         code = take_transcript(&s->in, f, text, u->path, &st->messages, same, &t,
                                &done);
     } else if (past_shows(text)) {
-        char *copy = copy_chars(u->path, strlen(u->path));
-        if (copy == NULL) exit(no_memory());
-        arrput(s->past, copy);
+        add_path(&s->past, u->path);
         free_noting(&n);
         return FINE;
     } else if (foreign_of(text) == NULL && shows_messages(text)) {
         code = sync_messages(s, u, st, &t);
+    } else if (text.len == 0) {
+        s->empty++;
     } else {
-        note_unread(s, u->path, text);
+        code = note_unread(s, u->path, text);
     }
+    bad = s->in.counts->bad_lines + s->in.counts->bad_before - bad;
     bool kept = code == FINE || code == DAMAGED;
     bool emptied = t == NULL && st->known && arrlenu(st->messages.numbers) > 0;
     bool added = s->in.counts->messages - s->in.counts->known > before;
-    bool early = loaded == DAMAGED || code == DAMAGED || done < text.len;
-    int written = kept && !emptied ? write_state(&n, u, t, done, early) : FINE;
+    bool early = loaded == DAMAGED || code == DAMAGED || done < text.len || bad > 0;
+    bool unread = s->ignored > ignored;
+    int written = FINE;
+    if (kept && !emptied) written = write_state(&n, u, t, done, early, bad, unread);
     if (kept && added) s->in.counts->sessions++;
     trace_free(t);
     free_noting(&n);
@@ -793,13 +838,14 @@ static int sync_changed(syncing *s, const unit *u, ms_str name, state *st)
  * and time (SY1). The older ones, one or two for each time that it had grown, are not
  * read then: a folder has many files that stay as they are. Beside damage all are read,
  * since one of them may be gone. */
-static bool is_as_noted(const syncing *s, ms_str name, const unit *u)
+static bool is_as_noted(const syncing *s, ms_str name, const unit *u, file_facts *facts)
 {
-    static const json_key names[] = {KEY("size"), KEY("changed")};
+    static const json_key names[] = {KEY("size"), KEY("changed"), KEY("bad"),
+                                     KEY("unread")};
     ms_cursor it;
     ms_query q = {0};
     ms_stat stat;
-    ms_str v[2] = {{NULL, 0}, {NULL, 0}};
+    ms_str v[4] = {{NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}};
     int64_t changed = 0;
     bool same = false;
     if (u->size == 0 || s->in.whole) return false; /* the rest of the state matters */
@@ -811,7 +857,9 @@ static bool is_as_noted(const syncing *s, ms_str name, const unit *u)
     ms_query_open(s->in.store, &q, &it, NULL);
     const ms_msg *msg = ms_next(&it);
     if (msg != NULL) {
-        pick(ms_content(msg).text, names, 2, v);
+        pick(ms_content(msg).text, names, 4, v);
+        facts->bad = count_of(v[2]);
+        facts->unread = is_kind(v[3], MS_JSON_TRUE);
         same = v[0].ptr != NULL && count_of(v[0]) == u->size && v[1].ptr != NULL &&
                ms_json_i64(v[1], &changed) == MS_OK && changed == u->changed;
     }
@@ -878,16 +926,27 @@ static char *path_without_links(syncing *s, const char *path)
     return realpath(path, NULL);
 }
 
+/* Returns whether --strict refuses a file for what an earlier sync has noted of it. */
+static bool is_refused(const syncing *s, const file_facts *facts)
+{
+    return GIVEN(s->in.options, REFUSE) && (facts->bad > 0 || facts->unread);
+}
+
 int sync_unit(syncing *s, const unit *u)
 {
     state st;
     char text[MS_KEY_MAX + 1], *real = path_without_links(s, u->path);
     if (u->session != NULL && real != NULL) real = session_path(real, u->session);
     const char *path = real != NULL ? real : u->path;
+    if (s->log != NULL && strcmp(path, s->log) == 0) {
+        free(real);
+        s->done++;
+        return FINE;
+    }
     ms_str name = state_name("file", path, false, text);
     ms_error err;
-    bool same = is_as_noted(s, name, u);
     memset(&st, 0, sizeof st);
+    bool same = is_as_noted(s, name, u, &st.facts) && !is_refused(s, &st.facts);
     ms_result result = same ? MS_OK : read_state(s, name, &st, &err);
     if (result == MS_OK && !same && !st.known) {
         free_state(&st);
@@ -897,9 +956,9 @@ int sync_unit(syncing *s, const unit *u)
     }
     int code = FINE;
     same = same || (st.known && st.size == u->size && st.changed == u->changed);
-    if (st.early && s->in.whole) same = false;
+    if ((st.early && s->in.whole) || is_refused(s, &st.facts)) same = false;
     if (result != MS_OK) code = complain_of_state(u->path, result, &err);
-    else if (same) s->unchanged++; /* (SY1) */
+    else if (same) note_unchanged(s, u->path, &st.facts); /* (SY1) */
     else code = sync_changed(s, u, name, &st);
     free_state(&st);
     free(real);
@@ -952,7 +1011,10 @@ void sync_free(syncing *s)
     file_free(&s->text);
     identities_free(&s->stored);
     paths_free(s->unread);
-    s->unread = NULL;
+    paths_free(s->unread_before);
+    free(s->log);
+    s->unread = s->unread_before = NULL;
+    s->log = NULL;
 }
 
 bool is_transcript(const char *path)

@@ -30,9 +30,15 @@
 
 typedef struct syncing {
     intake in;
-    uint64_t unchanged, ignored, failed;
+    uint64_t unchanged;       /* files that an earlier sync has read */
+    uint64_t ignored, failed;
     char **unread;            /* the first files of unknown formats, with what was seen:
                                * an stb_ds array */
+    uint64_t ignored_before;  /* files that an earlier sync counted so, */
+    char **unread_before;     /* with --full or --json their paths: an stb_ds array */
+    uint64_t bad_before;      /* lines without JSON in unchanged files */
+    uint64_t empty;           /* files without a byte */
+    char *log;                /* its path without links: no transcript; or NULL */
     uint64_t looked, found;   /* usual places; 0: folders were named */
     tally programs;           /* of the places that are there */
     uint64_t others;          /* pipes, sockets, devices, broken links in folders */
@@ -53,6 +59,8 @@ int sync_path(syncing *s, const char *path);
 int sync_unit(syncing *s, const unit *u);
 /* Stores the prompts of deleted sessions, after all transcripts (see past.h). */
 int sync_past(syncing *s);
+/* Reports files of unknown formats on standard error. */
+void sync_complain_of_unread(const syncing *s);
 void sync_free(syncing *s);
 /* Returns the name by the hash of a path for the facts of a synced file that are named by
  * the path; absent for facts of another kind. */

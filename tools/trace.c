@@ -743,6 +743,11 @@ void trace_put(trace *t, const ms_envelope *message)
     arrlast(t->nodes).count++;
 }
 
+bool trace_is_fresh(const trace *t, uint64_t offset)
+{
+    return offset >= t->desc.done;
+}
+
 void trace_unknown(trace *t, ms_str type, ms_str json)
 {
     char word[96];
@@ -756,12 +761,13 @@ void trace_unknown(trace *t, ms_str type, ms_str json)
         return;
     }
     ms_str name;
-    tally_row *row = tally_row_of(&t->desc.counts->others, ms_str_n(word, (size_t)n));
-    if (row == NULL || !copy_text(&t->batch, ms_str_n(word, (size_t)n), &name)) {
-        exit(no_memory());
+    if (!copy_text(&t->batch, ms_str_n(word, (size_t)n), &name)) exit(no_memory());
+    if (trace_is_fresh(t, t->offset)) {
+        tally_row *row = tally_row_of(&t->desc.counts->others, name);
+        if (row == NULL) exit(no_memory());
+        row->count++;
+        t->desc.counts->unknown++;
     }
-    row->count++;
-    t->desc.counts->unknown++;
     ms_str kept = json.ptr != NULL ? json : MS_STR("null");
     ms_envelope m = other_message(name, ms_json(kept));
     trace_put(t, &m);
@@ -770,6 +776,7 @@ void trace_unknown(trace *t, ms_str type, ms_str json)
 void trace_left_out(trace *t, ms_str type)
 {
     if (type.len == 0) type = MS_STR("entry");
+    if (!trace_is_fresh(t, t->offset)) return;
     tally_row *row = tally_row_of(&t->desc.counts->left_out, type);
     if (row == NULL) exit(no_memory());
     row->count++;
@@ -777,6 +784,7 @@ void trace_left_out(trace *t, ms_str type)
 
 void trace_incomplete(trace *t, ms_str what)
 {
+    if (!trace_is_fresh(t, t->offset)) return;
     tally_row *row = tally_row_of(&t->desc.counts->incomplete, what);
     if (row == NULL) exit(no_memory());
     row->count++;
@@ -955,7 +963,7 @@ void trace_use(trace *t, const use *u)
     memset(&c, 0, sizeof c);
     c.json = use_text(t, u);
     c.message = (uint32_t)(messages - 1);
-    c.fresh = t->offset >= t->desc.done || t->desc.done == 0;
+    c.fresh = trace_is_fresh(t, t->offset);
     uint64_t id = u->answer.len > 0 ? hash_text(u->answer) : 0;
     index_of *found = id != 0 ? hmgetp_null(t->answers, id) : NULL;
     if (found != NULL) {

@@ -46,6 +46,7 @@ typedef struct counts {
     uint64_t files, sessions, messages, calls, results, answers, unknown, hidden;
     uint64_t bytes, known;
     uint64_t bad_lines;       /* not JSON */
+    uint64_t bad_before;      /* those in the part of a file that was read before */
     tally others;             /* unknown types, by "format: type" */
     tally left_out;           /* known types that are not messages */
     tally incomplete;         /* left out, too: empty, or without what they belong to */
@@ -73,7 +74,8 @@ ms_arena *trace_arena(trace *t);
 ms_str trace_text(trace *t, ms_str value);
 
 /* Counts an unknown entry, or a part of one, and keeps its JSON. With --strict it ends
- * the reading. */
+ * the reading. This count and the next two have no entries of the part of a file that was
+ * read before. */
 void trace_unknown(trace *t, ms_str type, ms_str json);
 /* Counts an entry of a known type that is not a message. */
 void trace_left_out(trace *t, ms_str type);
@@ -174,6 +176,8 @@ typedef struct trace_desc {
 trace *trace_begin(const trace_desc *desc);
 /* Sets the place of the present entry in the file: byte and line, for error messages. */
 void trace_at(trace *t, uint64_t offset, uint64_t line);
+/* Returns whether a byte is after the part of the file that was read before. */
+bool trace_is_fresh(const trace *t, uint64_t offset);
 /* Stores the staged messages. Afterwards the texts that they view may be freed. */
 void trace_flush(trace *t);
 /* Stores the rest, hides dead entries, writes notes and facts. */

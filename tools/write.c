@@ -742,13 +742,25 @@ static void print_losses(const losses *lost)
 {
     const tally *t = &lost->left_out;
     for (size_t i = 0; i < arrlenu(t->rows); i++) {
-        fprintf(stderr, "%10" PRIu64 "  %.*s left out\n", t->rows[i].count,
+        fprintf(stderr, "%10" PRIu64 "  left out: %.*s\n", t->rows[i].count,
                 (int)t->rows[i].text.len, t->rows[i].text.ptr);
     }
     if (lost->undated > 0) {
-        fprintf(stderr, "%10" PRIu64 "  messages without a time: their dates are made\n",
+        fprintf(stderr, "%10" PRIu64 "  without a time: their dates are made\n",
                 lost->undated);
     }
+}
+
+/* Reports how much a hand-over leaves out; --report has the words. */
+static void complain_of_losses(const losses *lost)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < arrlenu(lost->left_out.rows); i++) {
+        n += lost->left_out.rows[i].count;
+    }
+    if (n == 0) return;
+    complain("hand-over: left out %" PRIu64 " part%s of the session; --report names %s",
+             n, plural(n), n == 1 ? "it" : "them");
 }
 
 int write_sessions(job *j, const filewriter *format, bool hand_over, output *out,
@@ -778,6 +790,7 @@ int write_sessions(job *j, const filewriter *format, bool hand_over, output *out
         code = write_session(j, format, hand_over, out, location, &lost, next);
     }
     if (GIVEN(j->options, REPORT)) print_losses(&lost);
+    else if (hand_over) complain_of_losses(&lost);
     tally_free(&lost.left_out);
     return code;
 }

@@ -117,11 +117,11 @@ report "$tmp/<b>&.jsonl" --from framework -o $tmp/title.html => .
 $ grep -c '<title>&lt;b>&amp;.jsonl</title>' $tmp/title.html => ^1$
 
 == secrets_are_masked_unless_they_are_asked_for
-report - --from framework -o $tmp/masked.html <<<$leak => .
-$ data $tmp/masked.html => use \[masked github-token\] now, or ask jane@host.org => "kinds":\[\["github-token",[0-9]+\]\]
+report - --from framework -o $tmp/masked.html <<<$leak => ^wrote .*, 3 secrets masked$
+$ data $tmp/masked.html => use \[masked github-token\] now, or ask jane@host.org => "kinds":\[\["github-token",3\]\]
 $ data $tmp/masked.html | grep -c $token => ^0$ -> 1
 $ data $tmp/masked.html | grep -o '\\"\[masked github-token\]\\":{\\"\$\\":\\"=a name\\"}' => .
-report - --from framework --show-secrets -o $tmp/shown.html <<<$leak => .
+report - --from framework --show-secrets -o $tmp/shown.html <<<$leak => ^wrote .*, no secret looked for$
 $ data $tmp/shown.html | grep -o $token => .
 report - --from framework --personal -o $tmp/personal.html <<<$leak => .
 $ data $tmp/personal.html => ask \[masked e-mail\]

@@ -539,6 +539,9 @@ static const char *const harmless[] = {
     "curl -u user:password https://host/", "curl -u $USER:$PASS https://host/",
     "curl -u \"${A}:${B}\" https://host/", "docker exec -u root:wheel box",
     "curl -u 1000:1000 x", "curl -u <user>:<token> x", "curl -u https://host/x",
+    "the password is base64-encoded", "a token is 32-bytes long", "the password is required",
+    "--password $TOKEN2", "--password --user2", "--password <your1password>",
+    "password = password1", "first pass: 100.5ms", "the api key is in vault2",
     "\"auth\": \"required\"", "auth: middleware(session)", "oauth: cm9ib3Q6c2VjcmV0",
 };
 
@@ -546,6 +549,18 @@ static const struct {
     const char *text, *found; /* NULL: nothing */
     unsigned classes;
 } personal[] = {
+    {"password=hunter2secret", "hunter2secret", SECRETS_KEYS},
+    {"DB_PASSWORD=tigerlily88", "tigerlily88", SECRETS_KEYS},
+    {"password: hunter2", "hunter2", SECRETS_KEYS},
+    {"CLIENT_SECRET=tigerlily88", "tigerlily88", SECRETS_KEYS},
+    {"x --password tigerlily88 y", "tigerlily88", SECRETS_KEYS},
+    {"--db-password 'tiger lily88'", NULL, SECRETS_KEYS},
+    {"--password=tigerlily88", "tigerlily88", SECRETS_KEYS},
+    {"my password is Zx9kQw21.", "Zx9kQw21", SECRETS_KEYS},
+    {"the api key is 7f3a9c1b2d4e5f60718293a4b5c6d7e8", "7f3a9c1b2d4e5f60718293a4b5c6d7e8",
+     SECRETS_KEYS},
+    {"api key: 7f3a9c1b2d4e5f60718293a4b5c6d7e8", "7f3a9c1b2d4e5f60718293a4b5c6d7e8",
+     SECRETS_KEYS},
     {"mail jane.doe@host.org now", "jane.doe@host.org", SECRETS_MAIL},
     {"mail jane.doe@host.org.", "jane.doe@host.org", SECRETS_MAIL},
     {"{\"a\": \"\\njane@host.org\"}", "jane@host.org", SECRETS_MAIL},
@@ -611,6 +626,7 @@ static const char *const slow[] = {
     "AKIA-", "://a:", "://a:b@", "api_key=x.", "sk-", "sk-aB3x-", "glc_aB1/", "gh" "p_", "xgh" "p_aB3d", "sk-" "ant-",
     "xsk-" "ant-aB3d", "github" "_pat_aB3d", "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5gh", "glpat-",
     "token='", "token=\\\\", "token=\"a\\a", "AccountKey=", "M.aaaaaa.", "=", "-",
+    "password is ", "--password ", "is ", "--", "password is a", "api key is a=",
     "\\", "\\u005c", "\\u0073k-", ("-----BE" "GIN PRIVATE KEY-----   "), "/home/",
     "mysql -p", " -p", " -u a:", "curl -u a:", "password ",
     "machine a.b login c password ",

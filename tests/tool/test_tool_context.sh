@@ -222,7 +222,7 @@ history $tmp/sealed.jsonl --format anthropic --report => * -> 0 ^ +1  newer comp
 == compaction_without_a_count_of_what_stays_is_passed_over
 $ turns 1 2 >$tmp/blind.jsonl; echo '{"type":"compaction","content":"BLIND","compaction":{"keep":"4"}}' >>$tmp/blind.jsonl; "$tool" import $tmp/blind.log $tmp/blind.jsonl --location s
 history $tmp/blind.log s --format openai --report => question-1.*question-2 -> 0 ^ +1  newer compactions =0> BLIND
-hand-over $tmp/blind.log s --to pi --report => question-1 -> 0 ^ +1  compactions that do not say what they keep left out =0> BLIND
+hand-over $tmp/blind.log s --to pi --report => question-1 -> 0 ^ +1  left out: compactions that do not say what they keep =0> BLIND
 $ sed 's/"4"/40/' $tmp/blind.jsonl >$tmp/more.jsonl; "$tool" import $tmp/more.log $tmp/more.jsonl --location s
 history $tmp/more.log s --format openai --report => BLIND.*question-1.*question-2 -> 0 ^ +32  messages that it keeps are not there
 
@@ -244,7 +244,7 @@ $ asked history $tmp/sync.log p1 --format openai => ^2 3$
 
 # ---- and in the transcripts that the tool writes.
 == written_transcript_has_the_compaction
-$ for to in claude-code codex opencode gemini-cli pi; do "$tool" hand-over $tmp/pi.jsonl --to $to -o $tmp/to.$to.jsonl || echo no; done =0> ^no$
+$ for to in claude-code codex opencode gemini-cli pi; do "$tool" hand-over $tmp/pi.jsonl --to $to -o $tmp/to.$to.jsonl || echo no; done =0> ^no$ -> 0 left out [0-9]+ parts?
 $ grep -c compact_boundary $tmp/to.claude-code.jsonl => ^1$
 $ grep '"type":"compacted"' $tmp/to.codex.jsonl => "message":"THE SUMMARY","replacement_history":\[.*THE SUMMARY.*question-2.*answer-2
 $ grep '"type":"compaction"' $tmp/to.pi.jsonl => "summary":"THE SUMMARY","firstKeptEntryId":".*"tokensBefore":1234
@@ -257,7 +257,7 @@ $ grep '"\$set"' $tmp/to.gemini-cli.jsonl => <state_snapshot>.nTHE SUMMARY.*ques
 $ asked history $tmp/to.opencode.jsonl --format openai => ^2 3$
 $ asked history $tmp/to.gemini-cli.jsonl --format openai => ^2 3$
 $ for to in claude-code codex pi; do "$tool" hand-over $tmp/claude.jsonl --to $to | "$tool" history - --format openai-responses | grep -o 'question-[0-9]' | sort -u; done => ^question-3$ =3> .
-hand-over $tmp/sealed.jsonl --to pi --report => question-1 -> 0 ^ +1  compactions that only their maker reads left out
+hand-over $tmp/sealed.jsonl --to pi --report => question-1 -> 0 ^ +1  left out: compactions that only their maker reads
 hand-over $tmp/sealed.jsonl --to codex => "replacement_history":\[.*SEALED
 END
 

@@ -163,9 +163,9 @@ fi
 session <<'END'
 == device_or_link_stays_what_it_is
 $ echo old >$tmp/target; ln -s target $tmp/link; mknod $tmp/device c 1 3 || ln -s /dev/null $tmp/device
-hand-over --to pi -o $tmp/device $tmp/s.jsonl =1> ^session +[-0-9a-f]{36}$
+hand-over --to pi -o $tmp/device $tmp/s.jsonl =1> ^session +[-0-9a-f]{36}$ -> 0 left out 2 parts
 $ test -c $tmp/device
-hand-over --to pi -o $tmp/link $tmp/s.jsonl => ^then +pi --session .*link$
+hand-over --to pi -o $tmp/link $tmp/s.jsonl => ^then +pi --session .*link$ -> 0 left out 2 parts
 $ readlink $tmp/link => ^target$
 $ cat $tmp/target => "type":"session"
 END
@@ -301,12 +301,12 @@ nested='{"schema_version":"ATIF-v1.7","session_id":"s9","agent":{"name":"a","ver
 several=$shared/tau-bench-airline/gpt-4o-airline.json
 session <<'END'
 == what_a_format_has_no_place_for_is_counted
-export --format atif --report $real/dag_compact_after_rewind.jsonl => * -> 0 ^ +1  usage of answers left out
-export --format atif --report $real/dag_compact_after_rewind.jsonl => * -> 0 ^ +1  marks of compactions left out
-hand-over --to codex --report $real/tool_heavy.jsonl => * -> 0 ^ +4  usage of answers left out
+export --format atif --report $real/dag_compact_after_rewind.jsonl => * -> 0 ^ +1  left out: usage of answers
+export --format atif --report $real/dag_compact_after_rewind.jsonl => * -> 0 ^ +1  left out: marks of compactions
+hand-over --to codex --report $real/tool_heavy.jsonl => * -> 0 ^ +4  left out: usage of answers
 view --json - <<<$nested => "agent_key":"sub1".*"content":"found it" -> 0 kept whole: 1 atif:subagents of a subagent
-hand-over --to pi $real/tool_heavy.jsonl => "role":"toolResult".*"toolName":"Bash" =0> "toolName":"unknown"
-hand-over --to claude-code --report $shared/codex-rollout/rollout-*.jsonl => * -> 0 system texts left out
+hand-over --to pi $real/tool_heavy.jsonl => "role":"toolResult".*"toolName":"Bash" =0> "toolName":"unknown" -> 0 ^msgstore: hand-over: left out 5 parts of the session; --report names them$
+hand-over --to claude-code --report $shared/codex-rollout/rollout-*.jsonl => * -> 0 left out: system texts
 
 == results_without_an_id_are_of_the_oldest_open_call
 $ printf '{"type":"%s","location":"s",%s}\n' action '"tool":"ls","args":{"p":1}' action '"tool":"ls","args":{"p":2}' observation '"content":"first"' observation '"content":"second"' action '"tool":"left","args":"no JSON"' user_message '"content":"more"' action '"tool":"x","args":{}' observation '"content":"third"' >$tmp/noid.jsonl
@@ -346,7 +346,7 @@ $ printf '{"type":"user_message","content":"hi","location":"g"}\n{"type":"data",
 import $tmp/mixed.log $tmp/mixed.jsonl --from framework => ^appended +3
 import $tmp/opaque.log $tmp/opaque.jsonl --from framework => ^appended +1
 hand-over $tmp/mixed.log --to codex => "hi" =0> loop 1|hKF2 => a.*:1} -> 0 ^msgstore: g: left out 1 message of data that only its own program reads$
-hand-over $tmp/mixed.log --to pi --report => "hi" =0> loop 1|hKF2 -> 0 ^ +1  data that only its own program reads left out$
+hand-over $tmp/mixed.log --to pi --report => "hi" =0> loop 1|hKF2 -> 0 ^ +1  left out: data that only its own program reads$
 export $tmp/mixed.log --format codex => "hi" =0> loop 1 -> 0 ^msgstore: g: left out 1 message of data
 hand-over $tmp/opaque.log --to codex -> 4 ^msgstore: g: left out 1 message of data that only its own program reads$
 hand-over $tmp/opaque.log --to codex -> 4 ^msgstore: g: no messages that another program can continue$
@@ -395,11 +395,11 @@ touch -d 2026-02-03T04:05:06Z "$tmp/undated.jsonl"
 for to in claude-code codex gemini-cli pi sts; do
     session <<'END'
 == handed_over_session_without_times_has_made_dates_that_sort
-hand-over $tmp/undated.jsonl --to $to -o $tmp/h.jsonl --report => * -> 0 ^ +3  messages without a time: their dates are made$
+hand-over $tmp/undated.jsonl --to $to -o $tmp/h.jsonl --report => * -> 0 ^ +3  without a time: their dates are made$
 $ dates $tmp/h.jsonl => ^2026-02-03T04:05:06.000Z$ => ^2026-02-03T04:05:06.002Z$ =0> 1970
 $ dates $tmp/h.jsonl | sort -c
 doctor $tmp/h.jsonl => nothing is wrong
-hand-over $tmp/half.jsonl --to $to -o $tmp/h.jsonl --report => * -> 0 ^ +4  messages without a time: their dates are made$
+hand-over $tmp/half.jsonl --to $to -o $tmp/h.jsonl --report => * -> 0 ^ +4  without a time: their dates are made$
 $ dates $tmp/h.jsonl => ^2026-01-01T09:59:59.997Z$ => ^2026-01-01T10:00:00.000Z$ => ^2026-01-01T10:00:00.001Z$
 $ dates $tmp/h.jsonl | sort -c
 END
@@ -423,23 +423,23 @@ late='{"type":"%s","uuid":"%s","parentUuid":"%s","sessionId":"l","timestamp":"20
 for to in gemini-cli opencode; do
     session <<'END'
 == result_after_another_message_is_counted_and_its_call_stays
-hand-over $tmp/late.jsonl --to $to --report => Look.*the result comes after another message -> 0 ^ +1  results after another message left out
+hand-over $tmp/late.jsonl --to $to --report => Look.*the result comes after another message -> 0 ^ +1  left out: results after another message
 END
 done
 session <<'END'
 == prompt_that_gemini_takes_for_a_command_gets_a_word
-hand-over $tmp/late.jsonl --to gemini-cli => "text":"Prompt: /mode"
+hand-over $tmp/late.jsonl --to gemini-cli => "text":"Prompt: /mode" -> 0 left out 1 part of the session; --report names it$
 export $tmp/late.jsonl --format gemini-cli => "text":"/mode"
 
 # OpenCode sorts by times: one that is early would move its message.
 == time_of_opencode_is_not_before_that_of_the_message_before
 $ sed 's/10:00:02Z/09:00:00Z/' $tmp/late.jsonl >$tmp/early.jsonl
 $ "$tool" hand-over $tmp/early.jsonl --to opencode --report 2>$tmp/e | grep -o '"created":[0-9]*' | tail -n +2 | tee $tmp/created | sort -c; sed -n 2p $tmp/created => ^"created":1767261601000$
-$ cat $tmp/e => ^ +1  times before that of the message before left out$
+$ cat $tmp/e => ^ +1  left out: times before that of the message before$
 
 # Two sessions have other ids, and the same one the same ids each time.
 == ids_of_opencode_ascend_and_are_their_sessions_own
-$ "$tool" hand-over $tmp/late.jsonl --to opencode >$tmp/l.json; "$tool" hand-over $tmp/late.jsonl --to opencode | cmp - $tmp/l.json
+$ "$tool" hand-over $tmp/late.jsonl --to opencode >$tmp/l.json; "$tool" hand-over $tmp/late.jsonl --to opencode | cmp - $tmp/l.json -> 0 left out 1 part
 $ grep -o '"id":"[mp][sr][gt]_[^"]*"' $tmp/l.json | cut -d _ -f 2 >$tmp/ids; LC_ALL=C sort -cu $tmp/ids; cat $tmp/ids => ^0{11}[1-9][0-9a-f]{14}"$
 $ "$tool" hand-over $tmp/undated.jsonl --to opencode | grep -cF "$(cut -c 13-26 $tmp/ids | head -n 1)" =0> [1-9] -> 1
 END

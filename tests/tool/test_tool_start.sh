@@ -55,6 +55,9 @@ convert --from codx --to openai $demo -> 2 did you mean codex\?
 usage $demo --by mnth -> 2 did you mean month\?
 view $demo --agent data_woker => * -> 0 no messages of agent data_woker, did you mean data_worker\?
 hand-over $log --to copilot-cli -> 2 ^written sessions: .*claude-code
+$ echo -DWITH_ZLIB >$tmp/with; sh tools/setup.sh without $tmp/with => serve \(libmicrohttpd-dev\).*\(libpq-dev\) =0> gzip
+formats => ~/\.codex/sessions, ~/\.codex/archived_sessions$ => ~/[^ ]*kilocode.kilo-code/tasks$
+hand-over $log --to kodex -> 2 --to expects a program, not kodex
 $ "$tool" hand-over $log --to copilot-cli 2>&1 | sed -n '/message formats/p' | wc -l => ^0$
 
 == help_is_a_word_and_a_letter
@@ -387,10 +390,17 @@ search $tmp/text.log -C 1 --oldest one => ^> 1 .*one => ^  2
 search $tmp/text.log -C 1 e =1> ^[> ] 1 =1> ^[> ] 2 =1> ^[> ] 3 =1> ^[> ] 4
 search $tmp/text.log -C 1 --oldest e =1> ^[> ] 1 =1> ^[> ] 2 =1> ^[> ] 3 =1> ^[> ] 4
 search $tmp/text.log -C 9 e =1> ^[> ] 1 =1> ^[> ] 2 =1> ^[> ] 3 =1> ^[> ] 4 =0> ^--$
-search $tmp/text.log -C 1 --all on =1> ^[> ] 1 =1> ^[> ] 2 =1> ^[> ] 3 =1> ^[> ] 4 =1> ^--$
+search $tmp/text.log -C 1 --all on =1> ^[> ] 1 =1> ^[> ] 2 =1> ^[> ] 3 =1> ^[> ] 4 =0> ^--$
 $ printf '{"type":"user_message","content":"%s"}\n' 'hit hit' b c d hit | "$tool" import $tmp/hits.log - --location h
 search $tmp/hits.log -C 9 --all hit =2> ^> 1 =1> ^> 5 =3> ^  [234] 
 search $tmp/hits.log -C 1 --all hit =2> ^[> ] 1 =1> ^[> ] 2 =0> ^[> ] 3 =1> ^[> ] 4 =1> ^[> ] 5 =1> ^--$
+
+== neighbours_of_matches_stand_in_their_order_newest_first
+$ "$tool" search $tmp/hits.log -C 1 hit | sed 's/^[> ] *//' =$1> 4 5 -- 1 2
+$ "$tool" search $tmp/hits.log -C 2 hit | sed 's/^[> ] *//' =$1> 1 2 3 4 5
+$ "$tool" search $tmp/hits.log -C 1 -n 1 hit | sed 's/^[> ] *//' =$1> 4 5
+$ printf '{"type":"user_message","content":"%s"}\n' hit b c hit | "$tool" import $tmp/hits.2.log - --location h
+$ "$tool" search $tmp/hits.2.log -C 1 hit | sed 's/^[> ] *//' =$1> 1 2 3 4
 
 == messages_without_a_time_are_counted_when_times_are_asked_for
 view $tmp/text.log --since 2020-01-01 -> 0 ^msgstore: 4 messages without a time left out$

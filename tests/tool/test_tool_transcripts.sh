@@ -95,14 +95,18 @@ END
     session <<'END'
 == sync_takes_the_sessions_of_every_program_once
 sync $log => ^sessions   10 new -> 0 *
-sync $log => ^files      0 read, 12 unchanged => ^messages   0 new, 0 taken back
+sync $log => ^files      0 read, 10 unchanged, 2 of unknown formats => ^messages   0 new, 0 taken back
 
 == sessions_are_listed_by_time_agent_folder_and_text
 sessions $log =10> => ^[^ ]+ +[^ ]+ +019e1625
 sessions $log --agent gemini => gemini-cli =2>
 sessions $log --cwd codemie => codemie-code
+sessions $shared/openhands-events/litellm-completion-log.json => Hello! Can you =0> "type"
+usage $log codemie -> 4 ^msgstore: sessions of a folder with that name: msgstore sessions --cwd codemie$
+$ "$tool" info $log | sed -n '/^newest/,/^messages/p' | grep -o '20[0-9-]*T[0-9:]*' | sort -c -r
 sessions $log --grep 'phoenix in back' => start phoenix =1>
-$ "$tool" sessions $log --since '2 days ago' 2>&1 =1> none of 10 sessions
+$ "$tool" sessions $log --since '2 days ago' 2>&1 =1> none of 10 sessions => ^msgstore: the newest message is of 2026-
+search $log phoenix --since '2 days ago' -> 1 ^msgstore: the newest message is of 2026-
 $ "$tool" sessions $log >$tmp/all
 sessions $log -n 0 == $tmp/all
 sessions --json $log => "session":"019e1625-.*"agent":"codex".*"output_tokens":374
@@ -1191,11 +1195,40 @@ echo 'SQLite format 3' >"$tmp/homes/.local/share/opencode/opencode.db"
 session <<'END'
 == files_of_unknown_formats_are_named_by_sync
 sync $tmp/alien.log $alien => ^files +0 read, 0 unchanged, 8 of unknown formats => ^not read +.*Droid.jsonl: of Factory Droid$
-sync $tmp/alien.log $alien => ^files +0 read, 8 unchanged
+sync $tmp/alien.log $alien => ^files +0 read, 0 unchanged, 8 of unknown formats => ^not read +8 as before; sync --full =1> ^not read
+sync --full $tmp/alien.log $alien =8> ^not read   as before: .*jsonl$
+sync --json $tmp/alien.log $alien => "ignored":0,"unread":\[\],"ignored_before":8,"unread_before":\[".*Amp.jsonl"
+sync -q $tmp/alien.log $alien =0> .
+sync -q $tmp/alien.4.log $alien -> 0 not read: .*Droid.jsonl: of Factory Droid$
+sync --strict $tmp/alien.5.log $alien => . -> 1 not read: .*Droid.jsonl: of Factory Droid$
+sync --strict $tmp/alien.log $alien => ^not read -> 1 not read: .*Droid.jsonl: of Factory Droid$
 sync --json $tmp/alien.2.log $alien => "unread":\[".*Amp.jsonl: of Amp"
 $ mkdir $alien/more; for n in 1 2 3; do echo '{"a":1,"b":2}' >$alien/more/$n.json; done
 sync $tmp/alien.3.log $alien/more => 1.json: JSON with "a", "b"$
-sync $tmp/alien.3.log $alien => ^not read =8> ^not read
+sync $tmp/alien.3.log $alien => ^not read =9> ^not read => ^not read +3 as before
+$ : >$alien/more/empty.jsonl; echo '{"a":1,"b":2}' >$alien/more/mended.json
+sync $tmp/alien.6.log $alien/more => 4 of unknown formats => ^left out   1 empty file$
+$ echo '{"role":"user","content":"hello"}' >$alien/more/mended.json
+sync $tmp/alien.6.log $alien/more => ^files      1 read, 1 unchanged, 3 of unknown formats => ^messages   1 new
+sync $tmp/alien.6.log $alien/more => ^files      0 read, 2 unchanged, 3 of unknown formats
+sync $alien/more/own.log $alien/more => 3 of unknown formats =0> not read.*own.log
+sync $alien/more/own.log $alien/more => ^files      0 read, 2 unchanged, 3 of unknown
+sync $tmp/alien.7.log $alien/more/own.log => own.log: a log of msgstore$
+
+== sync_counts_of_a_file_that_grew_what_is_new
+$ { long_session 2; echo '{"type":"novelty","uuid":"n"}'; echo '{"type":"progress"}'; echo 'torn {'; } >$tmp/grows.jsonl
+sync $tmp/grows.log $tmp/grows.jsonl => ^messages   3 new => ^left out   1 that => ^unknown    1 entry, => ^bad        1 line without JSON$ -> 3 line 5
+sync $tmp/grows.log $tmp/grows.jsonl => ^messages   0 new => ^bad        0 lines without JSON, and 1 in what was read before$ =0> ^left out|^unknown
+$ echo '{"type":"progress"}' >>$tmp/grows.jsonl
+sync $tmp/grows.log $tmp/grows.jsonl => ^files      1 read => ^left out   1 that => ^bad        0 lines without JSON, and 1 in what =0> ^unknown
+$ echo 'torn again {' >>$tmp/grows.jsonl
+sync $tmp/grows.log $tmp/grows.jsonl => ^bad        1 line without JSON, and 1 in what =0> ^unknown -> 3 line 7
+sync --json $tmp/grows.log $tmp/grows.jsonl => "bad_lines":0,"bad_before":2
+sync --strict $tmp/grows.log $tmp/grows.jsonl => . -> 1 line 3 .*novelty is unknown
+import --keys $tmp/grows.log $tmp/grows.jsonl => . -> 3 line 5
+$ sed -i '/torn/d' $tmp/grows.jsonl
+sync $tmp/grows.log $tmp/grows.jsonl => ^messages   0 new =0> ^bad -> 0 *
+sync $tmp/grows.log $tmp/grows.jsonl => ^messages   0 new =0> ^bad
 
 == programs_with_the_format_of_another_have_their_own_name
 sessions $tmp/.openclaw/o.jsonl =>  openclaw 

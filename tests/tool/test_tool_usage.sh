@@ -112,7 +112,7 @@ $ money $tmp/digits-total.jsonl => ^0\.222222 0$
 == model_is_found_by_its_whole_name
 $ money $tmp/names.jsonl => ^25\.000000 0$
 $ money $tmp/others.jsonl => ^null 4$
-usage $tmp/own.jsonl => ^costs of transcripts, else prices of 20[0-9][0-9]-[01][0-9]-[0-3][0-9]$
+usage $tmp/own.jsonl => ^costs in US dollars, of transcripts, else prices of 20[0-9][0-9]-[01][0-9]-[0-3][0-9]$
 usage $tmp/own.jsonl --prices $tmp/list => else prices of .*/list, else of 20
 
 == total_of_a_session_is_shared_by_its_answers
