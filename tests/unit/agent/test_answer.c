@@ -470,6 +470,45 @@ TEST(items_that_come_only_at_the_end_are_kept)
     }
 }
 
+/* An item that is done counts, not the text that a stream sent of it before: the message
+ * has the item's text at its end, also where that is the shorter one. */
+TEST(text_of_an_item_replaces_what_was_streamed_of_it)
+{
+#define ADDED "{\"type\":\"response.output_item.added\",\"output_index\":0,\"item\":{\"type\":\"message\","   \
+              "\"id\":\"msg\",\"role\":\"assistant\",\"content\":[]}}\n"
+#define TEXT_DELTA(of, text) "{\"type\":\"response." of ".delta\",\"output_index\":0,\"delta\":\"" text "\"}\n"
+#define SAYS(type, text) "{\"type\":\"message\",\"id\":\"msg\",\"role\":\"assistant\",\"content\":[{"       \
+                         "\"type\":\"" type "\",\"" text "\"}]}"
+#define REFUSES SAYS("refusal", "refusal\":\"so ")
+#define TEXT_ITEM(text) SAYS("output_text", "text\":\"" text)
+    static const struct {
+        const char *body, *text;
+    } rows[] = {
+        {ADDED TEXT_DELTA("refusal", "JJso ") DONE("0", REFUSES) ENDED(REFUSES), "so "},
+        {ADDED TEXT_DELTA("output_text", "longer") DONE("0", TEXT_ITEM("a")) ENDED(TEXT_ITEM("a")), "a"},
+        {ADDED TEXT_DELTA("output_text", "other") DONE("0", TEXT_ITEM("texts")) ENDED(TEXT_ITEM("texts")), "texts"},
+        {ADDED TEXT_DELTA("output_text", "te") DONE("0", TEXT_ITEM("text")) ENDED(TEXT_ITEM("text")), "text"},
+        {ADDED TEXT_DELTA("output_text", "gone") DONE("0", TEXT_ITEM("")) ENDED(TEXT_ITEM("")), ""},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        ms_answered out;
+        ms_answer_stream a;
+        ms_error err;
+        ask_anew();
+        ms_request_desc desc = desc_of("openai-responses");
+        assert_int_equal(ms_answer_begin(&a, &desc, &err), MS_OK);
+        for (size_t at = 0; rows[i].body[at] != '\0'; at++)
+            (void)ms_answer_feed(&a, ms_str_n(rows[i].body + at, 1), &err);
+        if (ms_answer_end(&a, &out, &err) != MS_OK) fail_msg("row %zu: %s", i, err.message);
+        assert_int_equal(out.messages, 1);
+        const ms_msg *m;
+        assert_int_equal(ms_get_by_seq(store, out.first_seq, &arena, &m, NULL), MS_OK);
+        if (!ms_str_equal(ms_content(m).text, ms_str_of(rows[i].text)))
+            fail_msg("row %zu: '%.*s'", i, (int)ms_content(m).text.len, ms_content(m).text.ptr);
+        assert_int_equal(ms_flags(m) & MS_FLAG_UNFINISHED, 0);
+    }
+}
+
 /* A compaction comes in a delta of its own; what it does not have stays. */
 TEST(compaction_of_a_stream_is_whole)
 {
