@@ -21,7 +21,7 @@ failed=0
 rm -rf $out
 mkdir -p $out/docs
 bash tests/run/check.sh --rows >$out/rows
-sed -n 's/^    "\([a-z-]*\)", ".*/\1/p' tools/cmd_*.c >$out/tool
+{ echo help; sed -n 's/^    "\([a-z-]*\)", ".*/\1/p' tools/cmd_*.c; } >$out/tool
 
 result()
 {
