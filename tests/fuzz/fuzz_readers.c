@@ -578,10 +578,10 @@ static size_t spans_of(ms_str resources)
 }
 
 /* How many nodes of a conversation have a message, or are none. */
-static size_t nodes_of(ms_str conversation)
+static size_t nodes_of(ms_str chat)
 {
     size_t n = 0;
-    ms_str nodes = member(conversation, "mapping");
+    ms_str nodes = member(chat, "mapping");
     ms_json_iter it = ms_json_iterate(nodes);
     while (is_object(nodes) && ms_json_next(&it)) {
         ms_str has = member(it.value, "message");
