@@ -58,8 +58,8 @@ static int run_verify(job *j)
     } else if (file_size(desc.path) == 0) {
         emit_format(&out, "verdict    no log: the file is empty\n");
     } else {
-        emit_format(&out, "verdict    no log: %" PRIu64 " bytes of a creation that did not "
-                    "end, or of a log that was cut\n", file_size(desc.path));
+        emit_format(&out, "verdict    no log: %" PRIu64 " bytes of a creation that "
+                    "did not end, or of a log that was cut\n", file_size(desc.path));
     }
     return output_end(&out, exit_code(result));
 }

@@ -311,7 +311,7 @@ hand-over --to claude-code --report $shared/codex-rollout/rollout-*.jsonl => * -
 == results_without_an_id_are_of_the_oldest_open_call
 $ printf '{"type":"%s","location":"s",%s}\n' action '"tool":"ls","args":{"p":1}' action '"tool":"ls","args":{"p":2}' observation '"content":"first"' observation '"content":"second"' action '"tool":"left","args":"no JSON"' user_message '"content":"more"' action '"tool":"x","args":{}' observation '"content":"third"' >$tmp/noid.jsonl
 import $tmp/noid.log $tmp/noid.jsonl => ^appended +8
-export $tmp/noid.log --format gemini-cli --report => \{"p":1},"result":[^]]*"output":"first".*\{"p":2},"result":[^]]*"output":"second" => "name":"x".*"output":"third" => "name":"left".*has no result of this call =0> after another -> 0 8  messages without a time
+export $tmp/noid.log --format gemini-cli --report => \{"p":1},"result":[^]]*"output":"first".*\{"p":2},"result":[^]]*"output":"second" => "name":"x".*"output":"third" => "name":"left".*has no result of this call =0> after another -> 0 8  without a time
 export $tmp/noid.log --format opencode => "tool":"ls".*\{"p":1},"output":"first".*\{"p":2},"output":"second".*"tool":"left".*has no result of this call.*"output":"third" =0> after another
 export $tmp/noid.log --format atif => \{"p":1}.*\{"p":2}.*"content":"first".*"content":"second" =0> "content":"first".*"content":"first"
 hand-over $tmp/noid.log --to pi => "toolResult".*"first" => "toolResult".*"third" =0> unknown","isError
@@ -319,17 +319,17 @@ hand-over $tmp/noid.log --to pi => "toolResult".*"first" => "toolResult".*"third
 == further_results_and_parts_and_early_times_are_counted_once
 $ printf '{"type":"%s","location":"s",%s}\n' user_message '"content":[{"type":"image_url","image_url":{"url":"data:x"}},{"type":"text","text":"look"}],"timestamp":-5' action '"tool":"ls","args":{},"tool_call_id":"c"' observation '"content":"one","tool_call_id":"c"' observation '"content":"two","tool_call_id":"c"' >$tmp/twice.jsonl
 import $tmp/twice.log $tmp/twice.jsonl => ^appended +4
-export $tmp/twice.log --format gemini-cli --report => "one" =0> "two" -> 0 ^ +1  further results of one call left out$
-export $tmp/twice.log --format opencode --report => "one" =0> "two" -> 0 ^ +1  further results of one call left out$
-export $tmp/twice.log --format pi --report => "one" => "two" -> 0 ^ +1  parts that are not text left out$
-export $tmp/twice.log --format atif --report => "one".*"two" -> 0 ^ +1  times before 1970 left out$
-export $tmp/twice.log --format codex --report => * -> 0 ^ +3  messages without a time: their dates are made$
+export $tmp/twice.log --format gemini-cli --report => "one" =0> "two" -> 0 ^ +1  left out: further results of one call$
+export $tmp/twice.log --format opencode --report => "one" =0> "two" -> 0 ^ +1  left out: further results of one call$
+export $tmp/twice.log --format pi --report => "one" => "two" -> 0 ^ +1  left out: parts that are not text$
+export $tmp/twice.log --format atif --report => "one".*"two" -> 0 ^ +1  left out: times before 1970$
+export $tmp/twice.log --format codex --report => * -> 0 ^ +3  without a time: their dates are made$
 
 == hand_over_writes_one_result_of_a_call_after_it
-hand-over $tmp/twice.log --to claude-code --report => "tool_result".*"one" =0> "two" -> 0 ^ +1  further results of one call left out$
+hand-over $tmp/twice.log --to claude-code --report => "tool_result".*"one" =0> "two" -> 0 ^ +1  left out: further results of one call$
 $ printf '{"type":"%s","location":"s",%s}\n' observation '"content":"early","tool_call_id":"c"' action '"tool":"ls","args":{},"tool_call_id":"c"' observation '"content":"lone","tool_call_id":"d"' observation '"content":"second","tool_call_id":"d"' >$tmp/early.jsonl
 import $tmp/early.log $tmp/early.jsonl => ^appended +4
-hand-over $tmp/early.log --to claude-code --report =0> early|second =2> "type":"tool_use" =2> "type":"tool_result" => has no result of this call => lone -> 0 ^ +1  results before their call left out$
+hand-over $tmp/early.log --to claude-code --report =0> early|second =2> "type":"tool_use" =2> "type":"tool_result" => has no result of this call => lone -> 0 ^ +1  left out: results before their call$
 export $tmp/early.log --format claude-code => early => second
 
 == a_damaged_message_is_left_out_and_the_rest_is_written
