@@ -874,7 +874,7 @@ typedef struct ms_append_opts {
 } ms_append_opts;
 
 /* Appends n messages, all or none, which become visible together. n may be 0. On failure
- * err->path names the message ("messages[2].args"). */
+ * err->path names the message ("messages[2].args") if the failure is of one. */
 MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, size_t n,
                                  const ms_append_opts *opts, ms_error *err);
 
@@ -1644,13 +1644,15 @@ typedef struct ms_project_report {
  * twice, or one of the request's own, or with opts.previous names a response, a
  * conversation or store, thinking takes all of max_tokens, or a profile asks for what
  * its wire has no form for. MS_E_UNSUPPORTED: pydantic-ai has no request. MS_E_SYNTAX,
- * MS_E_KIND: tools or extra are not what they must be. A tool that every provider of
- * the profile refuses is refused here, by its path ("tools[0].name"). MS_E_MISSING: it
- * has no name, or no schema where that is needed. MS_E_KIND: the schema is no object.
- * MS_E_ARGUMENT: the name is empty; with Anthropic, Bedrock and Gemini it has other
- * characters than theirs; with Anthropic two tools have it. MS_E_TOO_LARGE: it is too
- * long for these. Other members of extra are the caller's: some servers take a
- * max_tokens of -1. */
+ * MS_E_KIND: tools or extra are not what they must be.
+ *     A function that the provider refuses is refused here, by its path
+ * ("tools[0].name"). MS_E_MISSING: it has no name, or a tool of Bedrock or of type custom
+ * of Anthropic has no schema. MS_E_KIND: the schema is no object. MS_E_ARGUMENT: the name
+ * is empty. With the profiles anthropic, bedrock and gemini also MS_E_ARGUMENT where the
+ * name has other characters than the provider takes, or two tools of Anthropic have one
+ * name, and MS_E_TOO_LARGE where it is too long. Tools that the provider runs are not
+ * judged. Other members of extra are the caller's: some servers take a max_tokens of
+ * -1. */
 MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void *ctx,
                             ms_project_report *report, ms_error *err);
 
@@ -1762,7 +1764,7 @@ MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *
  * is hidden; MS_E_DAMAGED: it, or an earlier change of it, is damaged, and views withhold
  * it. Cursors opened earlier do not see the change.
  *
- * Each log counts from 1: a number of another log is here an innocent message, or none.
+ * Each log counts from 1: a number of another log is an unrelated message here, or none.
  * ms_hide, ms_redact and ms_note take a number alone, and cannot notice. ms_amend with a
  * location in its envelope refuses a message of another location, and so does ms_fork;
  * ms_hide_range hides no message of another location than its own.
@@ -2215,9 +2217,9 @@ typedef struct ms_log_report {
 
 /* Reads every record of a log, index records included, without writing. desc needs path,
  * and may have os, alloc and events, which report each range. MS_OK: no damage. A torn
- * append at the end is not damage, nor is a first page whose copy replaces it. With
- * report->end 0 no log is there: the file is empty, or has less than 2 KiB, as an
- * unfinished creation leaves it and a log that was cut; an opening makes it anew.
+ * append at the end is not damage, nor is a first page whose copy replaces it. MS_OK with
+ * report->end 0: the file is empty, or has only what an unfinished creation leaves, as a
+ * log cut to less than 2 KiB has, too. MS_LOG_CREATE and MS_LOG_NEW make a log of it.
  * MS_E_DAMAGED: see report (may be NULL) and err. With report->damaged 0 only index
  * records or the lineage are damaged, and no message is missing; with report->end 0 the
  * file cannot be opened, see ms_log_open. Beside a writer it reads the bytes that were
@@ -7516,8 +7518,10 @@ MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, s
     }
     MS__TRY(ms__key_check(own.location, "location", false, err));
     ms_result code = ms__append_all(store, messages, n, &own, err);
-    /* with several messages the error already names one */
-    if (code == MS_OK || n > 1 || code == MS_E_CONFLICT || code == MS_E_BUSY) return code;
+    /* with several messages the error already names one; these are of no message */
+    if (code == MS_OK || n > 1 || code == MS_E_CONFLICT || code == MS_E_BUSY ||
+        code == MS_E_DAMAGED || code == MS_E_READ_ONLY || code == MS_E_IO)
+        return code;
     return ms__fail_in(err, code, "messages[%u]", (uint64_t)0);
 }
 
@@ -21649,8 +21653,8 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
         return ms__tail_of(log) ? MS_OK : ms__tail_first(log, MS__FIRST_RECORD, 0, err);
     if (empty && log->opts.mode == MS_LOG_WRITE)
         return ms__fail(err, MS_E_NOT_FOUND,
-                        "opening '%s': it is empty, and MS_LOG_WRITE creates no log",
-                        log->file.path);
+                        "opening '%s': no log is in its %u bytes, and MS_LOG_WRITE "
+                        "creates none", log->file.path, log->file.stat.size);
     if (empty) code = ms__log_create(log, err);
     if (code != MS_OK && log->opts.mode == MS_LOG_NEW) ms__log_remove(log);
     MS__TRY(code);
@@ -24772,8 +24776,8 @@ MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope 
                               MS_BIT(MS_T_ASSISTANT_MESSAGE);
     if (!m || (unsigned)m->type >= MS_TYPE_COUNT || !(MS_BIT(m->type) & types))
         return ms__fail_at(err, MS_E_TYPE, "type",
-                           "type is %u, one of MS_TYPES_GLOBAL or "
-                           "MS_TYPES_CONVERSATION was expected",
+                           "type is %u, one of MS_TYPES_GLOBAL, MS_T_USER_MESSAGE or "
+                           "MS_T_ASSISTANT_MESSAGE was expected",
                            (uint64_t)(unsigned)(m ? m->type : MS_T_NONE));
     ms_envelope all = *m;
     bool said = all.type == MS_T_ASSISTANT_MESSAGE;
@@ -35289,7 +35293,8 @@ static const struct ms__tool_form {
  * providers of the wire refuse in them. The source for names is the pattern in the errors
  * of each API: of Anthropic [a-zA-Z0-9_-]{1,128}, of Bedrock [a-zA-Z0-9_-]{1,64}, of
  * Gemini also dots and colons, and 64 bytes (128 here, as a newer one may take more).
- * Servers that copy OpenAI's wires take other names. Anthropic refuses two tools of one
+ * Servers that copy OpenAI's wires take other names, so of a profile with a name of its
+ * own on any wire the names are not judged. Anthropic refuses two tools of one
  * name ("Tool names must be unique"), Gemini by model. A name with escapes is left to the
  * provider. */
 static const struct ms__tool_rule {
@@ -35339,7 +35344,7 @@ static MS__NOINLINE ms_result ms__function_check(ms_str function,
     bool judged = rule->most > 0 && !memchr(name.ptr, '\\', name.len); /* no escapes */
     if (judged && name.len > rule->most)
         return ms__fail_at(err, MS_E_TOO_LARGE, "name", "the name of the tool has %u "
-                           "bytes, this provider takes %u", (uint64_t)name.len,
+                           "bytes, this provider takes at most %u", (uint64_t)name.len,
                            (uint64_t)rule->most);
     if (judged && !ms__tool_name_fits(name, rule->marks))
         return ms__fail_at(err, MS_E_ARGUMENT, "name", "the name of the tool is '%v', "
@@ -35356,12 +35361,19 @@ static MS__NOINLINE ms_result ms__function_check(ms_str function,
                        "object", MS__V(name));
 }
 
+/* Returns whether an object has a member that is not null. */
+static bool ms__member_given(ms_str object, const char *name, ms_str *value)
+{
+    return ms_json_member(object, ms_str_of(name), value) &&
+           ms_json_kind_of(*value) != MS_JSON_NULL;
+}
+
 /* Checks the functions that a tool declares: a list of them (Gemini), or one. Tools that
  * the provider runs declare none. */
-static MS__NOINLINE ms_result ms__functions_check(ms_str tool, const ms__wire *wire,
+static MS__NOINLINE ms_result ms__functions_check(ms_str tool,
+                                                  const struct ms__tool_rule *rule,
                                                   uint64_t n, ms_error *err)
 {
-    const struct ms__tool_rule *rule = &ms__tool_rules[wire - ms__wires];
     const char *at = rule->at;
     uint64_t i = 0;
     ms_str value = tool;
@@ -35369,18 +35381,18 @@ static MS__NOINLINE ms_result ms__functions_check(ms_str tool, const ms__wire *w
     if (!*at) {
         ms_str type = ms__absent();
         (void)ms_json_member(tool, MS_STR("type"), &type);
-        if (!ms_json_member(tool, ms_str_of(rule->schema), &value) &&
+        if (type.ptr && ms_json_kind_of(type) == MS_JSON_STRING &&
             !ms_json_string_is(type, MS_STR("function")) &&
             !ms_json_string_is(type, MS_STR("custom")))
-            return MS_OK;
-        /* a custom tool of the Responses API has no schema, and its name */
+            return MS_OK; /* the provider runs it, or it is a search with parameters */
+        /* a custom tool of the Responses API has a name, and no schema */
         code = ms__function_check(tool, rule, err);
         return code == MS_OK ? code : ms__fail_in(err, code, "tools[%u]", n);
     }
-    if (!ms_json_member(tool, ms_str_of(at), &value)) {
+    if (!ms__member_given(tool, at, &value)) {
         at = "function_declarations"; /* the other spelling of Gemini's */
         if (strcmp(rule->at, "functionDeclarations") != 0 ||
-            !ms_json_member(tool, ms_str_of(at), &value))
+            !ms__member_given(tool, at, &value))
             return MS_OK;
     }
     if (strcmp(rule->at, "functionDeclarations") != 0) {
@@ -35408,7 +35420,9 @@ static MS__NOINLINE ms_result ms__names_check(ms_str tools, ms_error *err)
     uint64_t n = 0;
     memset(seen, 0, sizeof seen);
     for (ms_json_iter it = ms_json_iterate(tools); ms_json_next(&it); n++) {
-        if (!ms_json_member(it.value, MS_STR("name"), &name)) continue;
+        if (!ms_json_member(it.value, MS_STR("name"), &name) ||
+            ms_json_kind_of(name) != MS_JSON_STRING)
+            continue;
         uint32_t hash = ms__crc32c(0, (const unsigned char *)name.ptr, name.len) % 2048;
         bool new_bit = (seen[hash / 32] >> (hash % 32) & 1u) == 0;
         seen[hash / 32] |= (uint32_t)1 << (hash % 32);
@@ -35429,7 +35443,8 @@ static MS__NOINLINE ms_result ms__names_check(ms_str tools, ms_error *err)
 
 /* Checks that a tool has the form of the wire, or one of no other: a provider has tools
  * of its own, which may have a type. */
-static ms_result ms__tool_check(ms_str tool, const ms__wire *wire, uint64_t n,
+static ms_result ms__tool_check(ms_str tool, const ms__wire *wire,
+                                const struct ms__tool_rule *rule, uint64_t n,
                                 ms_error *err)
 {
     const char *of = "no known provider";
@@ -35450,7 +35465,7 @@ static ms_result ms__tool_check(ms_str tool, const ms__wire *wire, uint64_t n,
         of = f->of;
         break;
     }
-    if (fits) return ms__functions_check(tool, wire, n, err);
+    if (fits) return ms__functions_check(tool, rule, n, err);
     return ms__fail_at(err, MS_E_ARGUMENT, "tools", "tools[%u] has the form of %s, this "
                        "provider takes %s", n, of, wire->tool);
 }
@@ -35494,7 +35509,9 @@ static MS__NOINLINE ms_result ms__request_check(const ms_request_desc *desc,
     ms_json_iter it = ms_json_iterate(desc->extra);
     while (desc->extra.ptr && ms_json_next(&it)) {
         if (!ms__string_between(it.key, &name)) continue;
-        if (ms_json_member(desc->extra, name, &last) && last.ptr != it.value.ptr)
+        bool plain = !memchr(name.ptr, '\\', name.len); /* members are found by texts */
+        if (plain && ms_json_member(desc->extra, name, &last) &&
+            last.ptr != it.value.ptr)
             return ms__fail_at(err, MS_E_ARGUMENT, "extra", "extra has the member %v "
                                "twice", MS__V(name));
         if (ms__has_word(wire->own, name))
@@ -35505,11 +35522,18 @@ static MS__NOINLINE ms_result ms__request_check(const ms_request_desc *desc,
             return ms__fail_at(err, MS_E_ARGUMENT, "opts.previous", "the request writes "
                                "%v by itself, extra must not have it", MS__V(name));
     }
+    /* another server of the wire may take other names */
+    struct ms__tool_rule rule = ms__tool_rules[desc->profile->wire];
+    const char *own = desc->profile->name ? desc->profile->name : "";
+    const ms_profile *known = ms_profile_find(ms_str_of(own));
+    if (!known || known->wire != desc->profile->wire) {
+        rule.most = 0;
+        rule.unique = false;
+    }
     it = ms_json_iterate(desc->tools);
     while (desc->tools.ptr && ms_json_next(&it))
-        MS__TRY(ms__tool_check(it.value, wire, n++, err));
-    if (desc->tools.ptr && ms__tool_rules[desc->profile->wire].unique)
-        MS__TRY(ms__names_check(desc->tools, err));
+        MS__TRY(ms__tool_check(it.value, wire, &rule, n++, err));
+    if (desc->tools.ptr && rule.unique) MS__TRY(ms__names_check(desc->tools, err));
     if (ms__is_blank(desc->opts.model) && wire->model)
         return ms__fail_at(err, MS_E_ARGUMENT, "opts.model", "the model is missing: set "
                            "opts.model");
@@ -36220,7 +36244,7 @@ static void ms__answer_part_stream(ms_answer_stream *a, ms__answer_part *part)
     const ms_buf *body = &part->bufs[MS__ANSWER_BODY];
     if (!a->streams || a->code != MS_OK || !ms__answer_part_filled(part)) return;
     ms__answer_part_open(a, part);
-    /* an item that is done may have less text than its deltas had: the end puts it there */
+    /* An item that is done may have less text than its deltas: the end stores it. */
     if (a->code != MS_OK || part->appended >= body->len) return;
     if (ms__answer_part_compacts(part)) return; /* it counts when complete */
     a->code = ms_stream_feed(&part->stream,
@@ -37365,7 +37389,8 @@ static void ms__answer_event(ms_answer_stream *a)
  * the bytes may be divided anywhere. Only comments of server-sent events (lines that
  * begin with ':') are passed over; inside of an object of a "data:" line they and the
  * names of fields are blanked. Bytes that are not UTF-8, and lone surrogates, become
- * replacement characters before an event is read.
+ * replacement characters before an event is read. Arguments that are JSON within a string
+ * are kept as they came: with a lone surrogate they are text, no JSON.
  *
  * ms_answer appends the messages as one batch at the end. A stream begins each message
  * with its first text, feeds it, and ends all of them when the answer is complete.
@@ -38445,6 +38470,7 @@ MS_API ms_result ms_session_lookup(ms_store *store, ms_str user_id, ms_str key,
     size_t len, at = key.len;
     ms_result code = MS_E_NOT_FOUND;
     *msg = NULL;
+    MS__TRY(ms__open_check(store, err));
     MS__TRY(ms__session_prefix(user_id, 0, arena, &prefix, err));
     char *text = (char *)ms_arena_alloc(arena, MS_ENTITY_KEY_MAX);
     if (!text) return ms__no_arena(err, arena, MS_ENTITY_KEY_MAX);

@@ -532,7 +532,7 @@ static void ms__answer_part_stream(ms_answer_stream *a, ms__answer_part *part)
     const ms_buf *body = &part->bufs[MS__ANSWER_BODY];
     if (!a->streams || a->code != MS_OK || !ms__answer_part_filled(part)) return;
     ms__answer_part_open(a, part);
-    /* an item that is done may have less text than its deltas had: the end puts it there */
+    /* An item that is done may have less text than its deltas: the end stores it. */
     if (a->code != MS_OK || part->appended >= body->len) return;
     if (ms__answer_part_compacts(part)) return; /* it counts when complete */
     a->code = ms_stream_feed(&part->stream,

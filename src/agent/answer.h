@@ -6,7 +6,8 @@
  * the bytes may be divided anywhere. Only comments of server-sent events (lines that
  * begin with ':') are passed over; inside of an object of a "data:" line they and the
  * names of fields are blanked. Bytes that are not UTF-8, and lone surrogates, become
- * replacement characters before an event is read.
+ * replacement characters before an event is read. Arguments that are JSON within a string
+ * are kept as they came: with a lone surrogate they are text, no JSON.
  *
  * ms_answer appends the messages as one batch at the end. A stream begins each message
  * with its first text, feeds it, and ends all of them when the answer is complete.

@@ -472,7 +472,8 @@ static const struct ms__tool_form {
  * providers of the wire refuse in them. The source for names is the pattern in the errors
  * of each API: of Anthropic [a-zA-Z0-9_-]{1,128}, of Bedrock [a-zA-Z0-9_-]{1,64}, of
  * Gemini also dots and colons, and 64 bytes (128 here, as a newer one may take more).
- * Servers that copy OpenAI's wires take other names. Anthropic refuses two tools of one
+ * Servers that copy OpenAI's wires take other names, so of a profile with a name of its
+ * own on any wire the names are not judged. Anthropic refuses two tools of one
  * name ("Tool names must be unique"), Gemini by model. A name with escapes is left to the
  * provider. */
 static const struct ms__tool_rule {
@@ -522,7 +523,7 @@ static MS__NOINLINE ms_result ms__function_check(ms_str function,
     bool judged = rule->most > 0 && !memchr(name.ptr, '\\', name.len); /* no escapes */
     if (judged && name.len > rule->most)
         return ms__fail_at(err, MS_E_TOO_LARGE, "name", "the name of the tool has %u "
-                           "bytes, this provider takes %u", (uint64_t)name.len,
+                           "bytes, this provider takes at most %u", (uint64_t)name.len,
                            (uint64_t)rule->most);
     if (judged && !ms__tool_name_fits(name, rule->marks))
         return ms__fail_at(err, MS_E_ARGUMENT, "name", "the name of the tool is '%v', "
@@ -539,12 +540,19 @@ static MS__NOINLINE ms_result ms__function_check(ms_str function,
                        "object", MS__V(name));
 }
 
+/* Returns whether an object has a member that is not null. */
+static bool ms__member_given(ms_str object, const char *name, ms_str *value)
+{
+    return ms_json_member(object, ms_str_of(name), value) &&
+           ms_json_kind_of(*value) != MS_JSON_NULL;
+}
+
 /* Checks the functions that a tool declares: a list of them (Gemini), or one. Tools that
  * the provider runs declare none. */
-static MS__NOINLINE ms_result ms__functions_check(ms_str tool, const ms__wire *wire,
+static MS__NOINLINE ms_result ms__functions_check(ms_str tool,
+                                                  const struct ms__tool_rule *rule,
                                                   uint64_t n, ms_error *err)
 {
-    const struct ms__tool_rule *rule = &ms__tool_rules[wire - ms__wires];
     const char *at = rule->at;
     uint64_t i = 0;
     ms_str value = tool;
@@ -552,18 +560,18 @@ static MS__NOINLINE ms_result ms__functions_check(ms_str tool, const ms__wire *w
     if (!*at) {
         ms_str type = ms__absent();
         (void)ms_json_member(tool, MS_STR("type"), &type);
-        if (!ms_json_member(tool, ms_str_of(rule->schema), &value) &&
+        if (type.ptr && ms_json_kind_of(type) == MS_JSON_STRING &&
             !ms_json_string_is(type, MS_STR("function")) &&
             !ms_json_string_is(type, MS_STR("custom")))
-            return MS_OK;
-        /* a custom tool of the Responses API has no schema, and its name */
+            return MS_OK; /* the provider runs it, or it is a search with parameters */
+        /* a custom tool of the Responses API has a name, and no schema */
         code = ms__function_check(tool, rule, err);
         return code == MS_OK ? code : ms__fail_in(err, code, "tools[%u]", n);
     }
-    if (!ms_json_member(tool, ms_str_of(at), &value)) {
+    if (!ms__member_given(tool, at, &value)) {
         at = "function_declarations"; /* the other spelling of Gemini's */
         if (strcmp(rule->at, "functionDeclarations") != 0 ||
-            !ms_json_member(tool, ms_str_of(at), &value))
+            !ms__member_given(tool, at, &value))
             return MS_OK;
     }
     if (strcmp(rule->at, "functionDeclarations") != 0) {
@@ -591,7 +599,9 @@ static MS__NOINLINE ms_result ms__names_check(ms_str tools, ms_error *err)
     uint64_t n = 0;
     memset(seen, 0, sizeof seen);
     for (ms_json_iter it = ms_json_iterate(tools); ms_json_next(&it); n++) {
-        if (!ms_json_member(it.value, MS_STR("name"), &name)) continue;
+        if (!ms_json_member(it.value, MS_STR("name"), &name) ||
+            ms_json_kind_of(name) != MS_JSON_STRING)
+            continue;
         uint32_t hash = ms__crc32c(0, (const unsigned char *)name.ptr, name.len) % 2048;
         bool new_bit = (seen[hash / 32] >> (hash % 32) & 1u) == 0;
         seen[hash / 32] |= (uint32_t)1 << (hash % 32);
@@ -612,7 +622,8 @@ static MS__NOINLINE ms_result ms__names_check(ms_str tools, ms_error *err)
 
 /* Checks that a tool has the form of the wire, or one of no other: a provider has tools
  * of its own, which may have a type. */
-static ms_result ms__tool_check(ms_str tool, const ms__wire *wire, uint64_t n,
+static ms_result ms__tool_check(ms_str tool, const ms__wire *wire,
+                                const struct ms__tool_rule *rule, uint64_t n,
                                 ms_error *err)
 {
     const char *of = "no known provider";
@@ -633,7 +644,7 @@ static ms_result ms__tool_check(ms_str tool, const ms__wire *wire, uint64_t n,
         of = f->of;
         break;
     }
-    if (fits) return ms__functions_check(tool, wire, n, err);
+    if (fits) return ms__functions_check(tool, rule, n, err);
     return ms__fail_at(err, MS_E_ARGUMENT, "tools", "tools[%u] has the form of %s, this "
                        "provider takes %s", n, of, wire->tool);
 }
@@ -677,7 +688,9 @@ static MS__NOINLINE ms_result ms__request_check(const ms_request_desc *desc,
     ms_json_iter it = ms_json_iterate(desc->extra);
     while (desc->extra.ptr && ms_json_next(&it)) {
         if (!ms__string_between(it.key, &name)) continue;
-        if (ms_json_member(desc->extra, name, &last) && last.ptr != it.value.ptr)
+        bool plain = !memchr(name.ptr, '\\', name.len); /* members are found by texts */
+        if (plain && ms_json_member(desc->extra, name, &last) &&
+            last.ptr != it.value.ptr)
             return ms__fail_at(err, MS_E_ARGUMENT, "extra", "extra has the member %v "
                                "twice", MS__V(name));
         if (ms__has_word(wire->own, name))
@@ -688,11 +701,18 @@ static MS__NOINLINE ms_result ms__request_check(const ms_request_desc *desc,
             return ms__fail_at(err, MS_E_ARGUMENT, "opts.previous", "the request writes "
                                "%v by itself, extra must not have it", MS__V(name));
     }
+    /* another server of the wire may take other names */
+    struct ms__tool_rule rule = ms__tool_rules[desc->profile->wire];
+    const char *own = desc->profile->name ? desc->profile->name : "";
+    const ms_profile *known = ms_profile_find(ms_str_of(own));
+    if (!known || known->wire != desc->profile->wire) {
+        rule.most = 0;
+        rule.unique = false;
+    }
     it = ms_json_iterate(desc->tools);
     while (desc->tools.ptr && ms_json_next(&it))
-        MS__TRY(ms__tool_check(it.value, wire, n++, err));
-    if (desc->tools.ptr && ms__tool_rules[desc->profile->wire].unique)
-        MS__TRY(ms__names_check(desc->tools, err));
+        MS__TRY(ms__tool_check(it.value, wire, &rule, n++, err));
+    if (desc->tools.ptr && rule.unique) MS__TRY(ms__names_check(desc->tools, err));
     if (ms__is_blank(desc->opts.model) && wire->model)
         return ms__fail_at(err, MS_E_ARGUMENT, "opts.model", "the model is missing: set "
                            "opts.model");

@@ -155,6 +155,7 @@ MS_API ms_result ms_session_lookup(ms_store *store, ms_str user_id, ms_str key,
     size_t len, at = key.len;
     ms_result code = MS_E_NOT_FOUND;
     *msg = NULL;
+    MS__TRY(ms__open_check(store, err));
     MS__TRY(ms__session_prefix(user_id, 0, arena, &prefix, err));
     char *text = (char *)ms_arena_alloc(arena, MS_ENTITY_KEY_MAX);
     if (!text) return ms__no_arena(err, arena, MS_ENTITY_KEY_MAX);

@@ -11,7 +11,7 @@
  * is hidden; MS_E_DAMAGED: it, or an earlier change of it, is damaged, and views withhold
  * it. Cursors opened earlier do not see the change.
  *
- * Each log counts from 1: a number of another log is here an innocent message, or none.
+ * Each log counts from 1: a number of another log is an unrelated message here, or none.
  * ms_hide, ms_redact and ms_note take a number alone, and cannot notice. ms_amend with a
  * location in its envelope refuses a message of another location, and so does ms_fork;
  * ms_hide_range hides no message of another location than its own.

@@ -240,13 +240,15 @@ typedef struct ms_project_report {
  * twice, or one of the request's own, or with opts.previous names a response, a
  * conversation or store, thinking takes all of max_tokens, or a profile asks for what
  * its wire has no form for. MS_E_UNSUPPORTED: pydantic-ai has no request. MS_E_SYNTAX,
- * MS_E_KIND: tools or extra are not what they must be. A tool that every provider of
- * the profile refuses is refused here, by its path ("tools[0].name"). MS_E_MISSING: it
- * has no name, or no schema where that is needed. MS_E_KIND: the schema is no object.
- * MS_E_ARGUMENT: the name is empty; with Anthropic, Bedrock and Gemini it has other
- * characters than theirs; with Anthropic two tools have it. MS_E_TOO_LARGE: it is too
- * long for these. Other members of extra are the caller's: some servers take a
- * max_tokens of -1. */
+ * MS_E_KIND: tools or extra are not what they must be.
+ *     A function that the provider refuses is refused here, by its path
+ * ("tools[0].name"). MS_E_MISSING: it has no name, or a tool of Bedrock or of type custom
+ * of Anthropic has no schema. MS_E_KIND: the schema is no object. MS_E_ARGUMENT: the name
+ * is empty. With the profiles anthropic, bedrock and gemini also MS_E_ARGUMENT where the
+ * name has other characters than the provider takes, or two tools of Anthropic have one
+ * name, and MS_E_TOO_LARGE where it is too long. Tools that the provider runs are not
+ * judged. Other members of extra are the caller's: some servers take a max_tokens of
+ * -1. */
 MS_API ms_result ms_request(const ms_request_desc *desc, ms_write_fn write, void *ctx,
                             ms_project_report *report, ms_error *err);
 

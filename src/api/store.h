@@ -31,7 +31,7 @@ typedef struct ms_append_opts {
 } ms_append_opts;
 
 /* Appends n messages, all or none, which become visible together. n may be 0. On failure
- * err->path names the message ("messages[2].args"). */
+ * err->path names the message ("messages[2].args") if the failure is of one. */
 MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, size_t n,
                                  const ms_append_opts *opts, ms_error *err);
 

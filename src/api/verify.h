@@ -75,9 +75,9 @@ typedef struct ms_log_report {
 
 /* Reads every record of a log, index records included, without writing. desc needs path,
  * and may have os, alloc and events, which report each range. MS_OK: no damage. A torn
- * append at the end is not damage, nor is a first page whose copy replaces it. With
- * report->end 0 no log is there: the file is empty, or has less than 2 KiB, as an
- * unfinished creation leaves it and a log that was cut; an opening makes it anew.
+ * append at the end is not damage, nor is a first page whose copy replaces it. MS_OK with
+ * report->end 0: the file is empty, or has only what an unfinished creation leaves, as a
+ * log cut to less than 2 KiB has, too. MS_LOG_CREATE and MS_LOG_NEW make a log of it.
  * MS_E_DAMAGED: see report (may be NULL) and err. With report->damaged 0 only index
  * records or the lineage are damaged, and no message is missing; with report->end 0 the
  * file cannot be opened, see ms_log_open. Beside a writer it reads the bytes that were

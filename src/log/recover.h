@@ -943,8 +943,8 @@ static ms_result ms__log_attach(ms__log *log, ms_error *err)
         return ms__tail_of(log) ? MS_OK : ms__tail_first(log, MS__FIRST_RECORD, 0, err);
     if (empty && log->opts.mode == MS_LOG_WRITE)
         return ms__fail(err, MS_E_NOT_FOUND,
-                        "opening '%s': it is empty, and MS_LOG_WRITE creates no log",
-                        log->file.path);
+                        "opening '%s': no log is in its %u bytes, and MS_LOG_WRITE "
+                        "creates none", log->file.path, log->file.stat.size);
     if (empty) code = ms__log_create(log, err);
     if (code != MS_OK && log->opts.mode == MS_LOG_NEW) ms__log_remove(log);
     MS__TRY(code);

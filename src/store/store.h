@@ -436,8 +436,10 @@ MS_API ms_result ms_append_batch(ms_store *store, const ms_envelope *messages, s
     }
     MS__TRY(ms__key_check(own.location, "location", false, err));
     ms_result code = ms__append_all(store, messages, n, &own, err);
-    /* with several messages the error already names one */
-    if (code == MS_OK || n > 1 || code == MS_E_CONFLICT || code == MS_E_BUSY) return code;
+    /* with several messages the error already names one; these are of no message */
+    if (code == MS_OK || n > 1 || code == MS_E_CONFLICT || code == MS_E_BUSY ||
+        code == MS_E_DAMAGED || code == MS_E_READ_ONLY || code == MS_E_IO)
+        return code;
     return ms__fail_in(err, code, "messages[%u]", (uint64_t)0);
 }
 

@@ -516,8 +516,8 @@ MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope 
                               MS_BIT(MS_T_ASSISTANT_MESSAGE);
     if (!m || (unsigned)m->type >= MS_TYPE_COUNT || !(MS_BIT(m->type) & types))
         return ms__fail_at(err, MS_E_TYPE, "type",
-                           "type is %u, one of MS_TYPES_GLOBAL or "
-                           "MS_TYPES_CONVERSATION was expected",
+                           "type is %u, one of MS_TYPES_GLOBAL, MS_T_USER_MESSAGE or "
+                           "MS_T_ASSISTANT_MESSAGE was expected",
                            (uint64_t)(unsigned)(m ? m->type : MS_T_NONE));
     ms_envelope all = *m;
     bool said = all.type == MS_T_ASSISTANT_MESSAGE;

@@ -10,6 +10,7 @@ import errno
 import json
 import os
 import pathlib
+import re
 import sys
 import threading
 import time
@@ -147,13 +148,14 @@ def _kind(value: Any) -> str:
     return "None" if value is None else f"a {type(value).__name__}"
 
 
+_LONE = re.compile("[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]")
+
+
 def _surrogate(text: Any) -> Optional[str]:
     """Returns what is wrong with a text that UTF-8 cannot have, None of another one."""
-    for i, character in enumerate(text if isinstance(text, str) else ""):
-        if "\ud800" <= character <= "\udfff":
-            return (f"a lone surrogate (U+{ord(character):04X}) at character {i}, which "
-                    "UTF-8 cannot have")
-    return None
+    lone = _LONE.search(text) if isinstance(text, str) else None
+    return lone and (f"a lone surrogate (U+{ord(lone[0]):04X}) at character "
+                     f"{lone.start()}, which UTF-8 cannot have")
 
 
 def _refused(value: Any, name: str, error: Exception) -> ArgumentError:
@@ -195,22 +197,23 @@ def _refused(value: Any, name: str, error: Exception) -> ArgumentError:
 
 def encode(value: Any, name: str = "", mend: bool = False) -> bytes:
     """Returns a value as JSON for the library. An error has the path of what is wrong,
-    which begins with the name. With ``mend`` lone surrogates become U+FFFD."""
+    which begins with the name. Two surrogates that are a pair are its character; with
+    ``mend`` lone ones become U+FFFD."""
     try:
-        text = _dumps(value)
-        return utf8(text) if mend else text.encode("utf-8")
+        return utf8(_dumps(value), "replace" if mend else "strict")
     except (TypeError, ValueError) as error:
         raise _refused(value, name, error) from None
     except RecursionError:
         raise ArgumentError("E_DEPTH", "this is nested too deep") from None
 
 
-def utf8(text: str) -> bytes:
-    """Returns a text as UTF-8. Lone surrogates become U+FFFD."""
+def utf8(text: str, lone: str = "replace") -> bytes:
+    """Returns a text as UTF-8. Lone surrogates become U+FFFD, or are a UnicodeDecodeError
+    if ``lone`` is "strict"."""
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", lone).encode()
 
 
 def _whole(digits: str) -> Any:

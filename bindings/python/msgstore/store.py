@@ -184,6 +184,9 @@ def _of_request(error: ArgumentError) -> ArgumentError:
     """Returns an error of a request with the names of the arguments of Python."""
     own = re.search(r"\b(?:own member|writes) (\w+)\b.* extra must not have it",
                     error.message)
+    if own and own[1] in ("model", "system", "tools"):
+        return ArgumentError(error.code, f"{own[1]} is an argument: pass {own[1]}=, not "
+                             "in extra", own[1])
     if own:
         return ArgumentError(error.code, f"the request writes {own[1]} itself: it can "
                              "neither be passed nor be in extra", own[1])

@@ -59,7 +59,10 @@ def test_a_lone_surrogate_is_refused_where_it_is(store, call, path, words):
         call(store, "x\ud800y")
     assert (caught.value.code, caught.value.path) == ("E_UTF8", path)
     assert [m.content for m in store] == ["before"]
-    store.append(msgstore.user("\U0001f600"), "l")
+    store.append([msgstore.user("\U0001f600"), msgstore.user("a\ud83d\ude00b")], "l")
+    assert [m.content for m in store][1:] == ["\U0001f600", "a\U0001f600b"] # a pair is one
+    with pytest.raises(ValueError, match="U\\+D83D\\) at character 2,"):
+        store.append(msgstore.user("\ud83d\ude00\ud83d"), "l")
 
 
 @pytest.mark.parametrize("wrong, what", [

@@ -279,7 +279,7 @@ TEST(request_is_refused_when_its_tools_have_what_every_provider_refuses)
         {"anthropic", "[" SCHEMA("a") "," SCHEMA("my tool!") "]", MS_E_ARGUMENT,
          "tools[1].name", "is 'my tool!', this provider takes letters, digits and _-"},
         {"anthropic", "[" SCHEMA(NAME_64 NAME_64 "x") "]", MS_E_TOO_LARGE, "tools[0].name",
-         "has 129 bytes, this provider takes 128"},
+         "has 129 bytes, this provider takes at most 128"},
         {"anthropic", "[" SCHEMA(NAME_64 NAME_64) "]", MS_OK, NULL, NULL},
         {"anthropic", "[" SCHEMA("\\u0066") "]", MS_OK, NULL, NULL},
         {"anthropic", "[" SCHEMA("f") "," SCHEMA("g") "," SCHEMA("f") "]", MS_E_ARGUMENT,
@@ -287,6 +287,17 @@ TEST(request_is_refused_when_its_tools_have_what_every_provider_refuses)
         {"anthropic", "[" SCHEMA("f") "," SCHEMA("ff") "," SCHEMA("F") "]", MS_OK, NULL, NULL},
         {"anthropic", "[{\"type\":\"mcp_toolset\",\"mcp_server_name\":\"s\"},"
          "{\"type\":\"bash_20250124\",\"name\":\"bash\"}]", MS_OK, NULL, NULL},
+        {"anthropic", "[{\"type\":\"mcp_toolset\",\"name\":null},{\"type\":\"mcp_toolset\","
+         "\"name\":null}]", MS_OK, NULL, NULL},
+        {"openai", "[{\"type\":\"custom\",\"custom\":{\"name\":\"c\"},\"function\":null}]",
+         MS_OK, NULL, NULL},
+        {"openai-responses", "[{\"type\":\"tool_search\",\"execution\":\"client\",\"parameters\":"
+         "{\"type\":\"object\"}},{\"type\":\"mcp\",\"parameters\":null}]", MS_OK, NULL, NULL},
+        {"gemini", "[{\"function_declarations\":null,\"google_search\":{}},"
+         "{\"functionDeclarations\":null,\"function_declarations\":[{\"name\":\"f\"}]}]", MS_OK,
+         NULL, NULL},
+        {"gemini", "[{\"functionDeclarations\":null,\"function_declarations\":[1]}]", MS_E_KIND,
+         "tools[0].function_declarations[0]", "must be an object"},
         {"openai", FUNCTION("{}"), MS_E_MISSING, "tools[0].function.name", "no name"},
         {"openai", FUNCTION("3"), MS_E_KIND, "tools[0].function", "must be an object"},
         {"openai", FUNCTION("{\"name\":\"\"}"), MS_E_ARGUMENT, "tools[0].function.name",
@@ -319,7 +330,7 @@ TEST(request_is_refused_when_its_tools_have_what_every_provider_refuses)
         {"bedrock", SPEC("{\"name\":\"f\"}"), MS_E_MISSING, "tools[0].toolSpec.inputSchema",
          "tool 'f' has no schema"},
         {"bedrock", SPEC("{\"name\":\"" NAME_64 "x\",\"inputSchema\":{}}"), MS_E_TOO_LARGE,
-         "tools[0].toolSpec.name", "has 65 bytes, this provider takes 64"},
+         "tools[0].toolSpec.name", "has 65 bytes, this provider takes at most 64"},
         {"bedrock", SPEC("{\"name\":\"a.b\",\"inputSchema\":{}}"), MS_E_ARGUMENT,
          "tools[0].toolSpec.name", "'a.b'"},
         {"bedrock", "[{\"cachePoint\":{\"type\":\"default\"}}]", MS_OK, NULL, NULL}};
@@ -355,6 +366,23 @@ TEST(request_is_refused_when_the_last_of_many_tools_has_the_name_of_another)
     }
 }
 
+/* A server that takes a provider's form may take other names than the provider. */
+TEST(names_of_tools_are_not_judged_for_a_profile_of_another_name)
+{
+    ms_profile copy = *ms_profile_find(MS_STR("anthropic"));
+    add(ms_user_message(ms_text("u")));
+    ms_request_desc desc = desc_of("anthropic");
+    desc.opts.model = MS_STR("m");
+    desc.tools = MS_STR("[{\"name\":\"mcp.server.f\",\"input_schema\":{}},"
+                        "{\"name\":\"mcp.server.f\",\"input_schema\":{}}]");
+    must_refuse(&desc, MS_E_ARGUMENT, "tools[0].name", "takes letters, digits and _-");
+    copy.name = "gateway";
+    desc.profile = &copy;
+    (void)body_of(&desc, NULL);
+    desc.tools = MS_STR("[{\"nam\":\"x\",\"input_schema\":{}}]");
+    must_refuse(&desc, MS_E_MISSING, "tools[0].name", "the tool has no name");
+}
+
 TEST(request_is_refused_when_extra_has_a_member_twice)
 {
     add(ms_user_message(ms_text("u")));
@@ -362,6 +390,10 @@ TEST(request_is_refused_when_extra_has_a_member_twice)
     desc.opts.model = MS_STR("m");
     desc.extra = MS_STR("{\"a\":1,\"b\":{\"a\":1},\"a\":1}");
     must_refuse(&desc, MS_E_ARGUMENT, "extra", "extra has the member a twice");
+    desc.extra = MS_STR("{\"a\":1,\"\\u0061\":2}");
+    must_refuse(&desc, MS_E_ARGUMENT, "extra", "extra has the member a twice");
+    desc.extra = MS_STR("{\"a\\\\u0062\":1,\"a\\u0062\":2}"); /* two names */
+    (void)body_of(&desc, NULL);
     desc.extra = MS_STR("{\"a\":1,\"b\":{\"a\":1},\"A\":1}");
     (void)body_of(&desc, NULL);
 }

@@ -520,7 +520,7 @@ TEST(texts_of_a_memory_name_what_it_lacks)
           "a memory needs a runtime store that is not its store");
     memory.runtime_mode = MS_RUNTIME_STORE;
     READS(ms_memory_broadcast(&memory, &m, NULL, &err), MS_E_TYPE, "type",
-          "type is 23, one of MS_TYPES_GLOBAL or MS_TYPES_CONVERSATION was expected");
+          "type is 23, one of MS_TYPES_GLOBAL, MS_T_USER_MESSAGE or MS_T_ASSISTANT_MESSAGE was expected");
     ms_close(store);
 }
 
@@ -568,7 +568,7 @@ TEST(texts_of_an_opened_log_name_the_field_and_its_range)
     d.segment_size = 0;
     fclose(fopen(path, "wb"));
     READS_OF(ms_log_open(&store, &d, &err), MS_E_NOT_FOUND, "",
-             "opening '@': it is empty, and MS_LOG_WRITE creates no log");
+             "opening '@': no log is in its 0 bytes, and MS_LOG_WRITE creates none");
     d.mode = MS_LOG_CREATE;
     SILENT(ms_log_open(&store, &d, &err));
     ms_close(store);
