@@ -714,12 +714,21 @@ static bool is_token(ms_str value)
     return m.digit && (m.lower || m.upper) && m.turns >= 3 && entropy(value) >= 3;
 }
 
-/* Returns whether a value is a password after a name that also has other values: a test
- * has a pass, "first pass: 100ms". */
-static bool fits_name(const char *name, ms_str value)
+/* Returns whether a value without quotes is a word in lower case that '-' or '/' join, as
+ * the name of a secret: db-credentials-v1. */
+static bool is_joined(ms_str value)
 {
-    if (strcmp(name, "pass") == 0) return value.len >= 8 && makeup_of(value).kinds >= 3;
-    return strcmp(name, "secret") != 0 || value.len >= 8;
+    return !makeup_of(value).upper && (memchr(value.ptr, '-', value.len) != NULL ||
+                                       memchr(value.ptr, '/', value.len) != NULL);
+}
+
+/* Returns whether a value is a password after a name that also has other values: a test
+ * has a pass, "first pass: 100ms"; a secret has a name. */
+static bool fits_name(const char *name, ms_str value, bool quoted)
+{
+    if (strcmp(name, "pass") == 0)
+        return quoted || (value.len >= 8 && makeup_of(value).kinds >= 3);
+    return strcmp(name, "secret") != 0 || (value.len >= 8 && !is_joined(value));
 }
 
 /* Returns whether a value is one in a sentence or a command, where hyphens join words, as
@@ -769,24 +778,27 @@ static bool find_by_name(scan *s, size_t at, secret *out)
     if (len == 0) return false;
     ms_str value = part_of(text, at, len);
     if (is_placeholder(value) || looks_like_code(value, quoted)) return false;
+    if (!quoted && at + len < text.len && text.ptr[at + len] == '(') return false; /* f(x) */
     bool docker = strcmp(names[name].word, "auth") == 0;
     bool good = docker                 ? len >= 8 && is_credentials(value)
                 : names[name].password ? is_password(value, quoted) &&
-                                             fits_name(names[name].word, value)
+                                             fits_name(names[name].word, value, quoted)
                                        : is_token(value);
+    bool token = !good && strcmp(names[name].word, "secret") == 0 && is_token(value);
     out->at = begin;
     out->len = at + len - begin;
     out->kind = docker                 ? "basic-auth"
-                : names[name].password ? "password"
-                                       : "secret-value";
+                : names[name].password && !token ? "password"
+                                                 : "secret-value";
     secret formed;
     bool known = find_by_form(s, at, &formed);
     if (known) *out = formed; /* the form names the issuer, the place does not */
-    return known || good;
+    return known || good || token;
 }
 
-/* Finds a secret after a name that ends before `end`, and words that join both. */
-static bool find_after_name(scan *s, size_t end, size_t at, secret *out)
+/* Finds a secret after a name that ends before `end`, and words that join both. sentence:
+ * its full stop is not of the value. */
+static bool find_after_name(scan *s, size_t end, size_t at, bool sentence, secret *out)
 {
     ms_str text = s->text;
     int name = name_before(text, end);
@@ -795,7 +807,10 @@ static bool find_after_name(scan *s, size_t end, size_t at, secret *out)
     at += quoted;
     if (at >= text.len || text.ptr[at] == '-') return false; /* the next option */
     size_t len = quoted ? quoted_length(text, at, false) : bare_length(text, at);
-    while (!quoted && len > 0 && strchr(".?!", text.ptr[at + len - 1]) != NULL) len--;
+    while (sentence && !quoted && len > 0 &&
+           strchr(".?!", text.ptr[at + len - 1]) != NULL) {
+        len--;
+    }
     if (len == 0) return false;
     ms_str value = part_of(text, at, len);
     if (is_placeholder(value) || looks_like_code(value, quoted)) return false;
@@ -812,7 +827,7 @@ static bool find_after_name(scan *s, size_t end, size_t at, secret *out)
 static bool find_in_sentence(scan *s, size_t at, secret *out)
 {
     if (!holds(s->text, at, "is ") || at < 2 || s->text.ptr[at - 1] != ' ') return false;
-    return find_after_name(s, at - 1, at + 3, out);
+    return find_after_name(s, at - 1, at + 3, true, out);
 }
 
 enum { OPTION_LENGTH_MAX = 40 };
@@ -828,7 +843,7 @@ static bool find_in_option(scan *s, size_t at, secret *out)
         end++;
     }
     if (end >= text.len || text.ptr[end] != ' ') return false;
-    return find_after_name(s, end, end + 1, out);
+    return find_after_name(s, end, end + 1, false, out);
 }
 
 static bool is_plain_in_url(char c)

@@ -734,15 +734,30 @@ void sync_complain_of_unread(const syncing *s)
     if (s->ignored > n) complain("not read: ... and %" PRIu64 " more", s->ignored - n);
 }
 
+/* Counts a file of an unknown format that an earlier sync has named. */
+static void note_unread_before(syncing *s, const char *path)
+{
+    s->ignored_before++;
+    bool named = s->in.options->full || GIVEN(s->in.options, JSON);
+    if (named) add_path(&s->unread_before, path);
+}
+
 /* Counts what an earlier sync could not read of a file that is as it was. */
 static void note_unchanged(syncing *s, const char *path, const file_facts *facts)
 {
     s->bad_before += facts->bad;
     s->unchanged += !facts->unread;
-    if (!facts->unread) return;
-    s->ignored_before++;
-    bool named = s->in.options->full || GIVEN(s->in.options, JSON);
-    if (named) add_path(&s->unread_before, path);
+    if (facts->unread) note_unread_before(s, path);
+}
+
+/* Counts a file of an unknown format that has changed: it is named the first time, and
+ * each time with --strict. */
+static int count_unread(syncing *s, const char *path, ms_str text,
+                        const file_facts *facts)
+{
+    if (!facts->unread || GIVEN(s->in.options, REFUSE)) return note_unread(s, path, text);
+    note_unread_before(s, path);
+    return FINE;
 }
 
 static void free_noting(noting *n)
@@ -759,7 +774,7 @@ static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st, int lo
     noting n;
     uint64_t done = text.len, before = s->in.counts->messages - s->in.counts->known;
     uint64_t bad = s->in.counts->bad_lines + s->in.counts->bad_before;
-    uint64_t ignored = s->ignored;
+    uint64_t ignored = s->ignored + s->ignored_before;
     bool zip = is_zip(text);
     memset(&n, 0, sizeof n);
     n.s = s;
@@ -787,7 +802,7 @@ static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st, int lo
     if (code != FINE) {
         /* nothing is read */
     } else if (zip && !ends_with(u->path, ".eval")) {
-        code = note_unread(s, u->path, text);
+        code = count_unread(s, u->path, text, &st->facts);
     } else if (zip || f != NULL) {
         /* what a sync that ended early has read is compared */
         bool ours = st->size > 0 && st->facts.reader == READER;
@@ -804,14 +819,14 @@ static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st, int lo
     } else if (text.len == 0) {
         s->empty++;
     } else {
-        code = note_unread(s, u->path, text);
+        code = count_unread(s, u->path, text, &st->facts);
     }
     bad = s->in.counts->bad_lines + s->in.counts->bad_before - bad;
     bool kept = code == FINE || code == DAMAGED;
     bool emptied = t == NULL && st->known && arrlenu(st->messages.numbers) > 0;
     bool added = s->in.counts->messages - s->in.counts->known > before;
     bool early = loaded == DAMAGED || code == DAMAGED || done < text.len || bad > 0;
-    bool unread = s->ignored > ignored;
+    bool unread = s->ignored + s->ignored_before > ignored;
     int written = FINE;
     if (kept && !emptied) written = write_state(&n, u, t, done, early, bad, unread);
     if (kept && added) s->in.counts->sessions++;

@@ -250,11 +250,12 @@ static ms_str lasting(writing *w, ms_str text)
 }
 
 /* Returns the id of the call that a result without an id answers: the oldest of its agent
- * and tool that waits for one, else the last call; absent: there is none. */
+ * and tool that waits for one, else the last call if it is of that tool; absent: there is
+ * none. */
 static ms_str answered_call(writing *w, const ms_envelope *m)
 {
-    ms_str id = w->last_call;
-    bool found = false;
+    bool last = m->tool.len == 0 || ms_str_equal(w->last_tool, m->tool), found = false;
+    ms_str id = last ? w->last_call : ms_str_n(NULL, 0);
     for (size_t i = 0; i < arrlenu(w->waiting);) {
         open_call *c = &w->waiting[i];
         bool ours = ms_str_equal(c->agent, m->agent_key);
@@ -304,6 +305,7 @@ static void note_ids(writing *w, const ms_envelope *m)
     part_kind kind = kind_of(w, m);
     if (kind == PART_CALL) {
         w->last_call = lasting(w, call_id_of(w, m, false));
+        w->last_tool = lasting(w, m->tool);
         add_waiting(w, m, w->last_call);
     } else if (kind == PART_RESULT && m->call_id.len == 0) {
         ms_str id = answered_call(w, m);

@@ -73,7 +73,7 @@ typedef struct writing {
     int64_t latest_ns;        /* of OpenCode: the time of the message before */
     ms_str *open;             /* calls that need made-up results: an stb_ds array */
     uint64_t made;            /* ids made up so far */
-    ms_str last_call;
+    ms_str last_call, last_tool;
     ms_arena ids;             /* of those that the next two have */
     struct open_call *waiting; /* calls without an id and without a result, the oldest
                                 * first: an stb_ds array */

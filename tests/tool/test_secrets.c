@@ -545,6 +545,9 @@ static const char *const harmless[] = {
     "\"auth\": \"required\"", "auth: middleware(session)", "oauth: cm9ib3Q6c2VjcmV0",
 };
 
+#define LONG_TOKEN "fHk2Lz9QwXr7Tn4Vb8Ym3Cd6Gs1Jp5Ra0EuKiOxZ" "Wq8Nv3Bt6Hy1Mf4Lc7Dg2Sk9Pj5Xa0RzUeIoTw" \
+                   "Vn6Cb1Ym8Kd3Fg7Hs2Jl9Qp4Wo5Ei0RuTyXaZc" "Bv8Nm3Lk6Jh1Gf4Ds7Ap2Qo9Wi5Eu0RyTtXzCc"
+
 static const struct {
     const char *text, *found; /* NULL: nothing */
     unsigned classes;
@@ -557,6 +560,15 @@ static const struct {
     {"--db-password 'tiger lily88'", NULL, SECRETS_KEYS},
     {"--password=tigerlily88", "tigerlily88", SECRETS_KEYS},
     {"my password is Zx9kQw21.", "Zx9kQw21", SECRETS_KEYS},
+    {"x --password P4ssw0rd! y", "P4ssw0rd!", SECRETS_KEYS},
+    {"\"pass\": \"hunter22\"", "hunter22", SECRETS_KEYS},
+    {"pass = 'mypassword99'", "mypassword99", SECRETS_KEYS},
+    {"first pass: 100ms", NULL, SECRETS_KEYS},
+    {"client_secret: " LONG_TOKEN, LONG_TOKEN, SECRETS_KEYS},
+    {"\"secret\": \"" LONG_TOKEN "\"", LONG_TOKEN, SECRETS_KEYS},
+    {"secret: db-credentials-v1", NULL, SECRETS_KEYS},
+    {"\"secret\":\"projects/p1/secrets/db2\"", NULL, SECRETS_KEYS},
+    {"password = b64decode(x)", NULL, SECRETS_KEYS},
     {"the api key is 7f3a9c1b2d4e5f60718293a4b5c6d7e8", "7f3a9c1b2d4e5f60718293a4b5c6d7e8",
      SECRETS_KEYS},
     {"api key: 7f3a9c1b2d4e5f60718293a4b5c6d7e8", "7f3a9c1b2d4e5f60718293a4b5c6d7e8",

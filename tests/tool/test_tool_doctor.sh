@@ -316,6 +316,11 @@ export $tmp/noid.log --format opencode => "tool":"ls".*\{"p":1},"output":"first"
 export $tmp/noid.log --format atif => \{"p":1}.*\{"p":2}.*"content":"first".*"content":"second" =0> "content":"first".*"content":"first"
 hand-over $tmp/noid.log --to pi => "toolResult".*"first" => "toolResult".*"third" =0> unknown","isError
 
+== result_of_a_tool_that_no_call_has_is_kept
+$ printf '{"type":"%s","location":"s",%s}\n' action '"tool":"ls","args":{}' observation '"tool":"ls","content":"files"' observation '"tool":"grep","content":"found"' >$tmp/lone.jsonl
+import $tmp/lone.log $tmp/lone.jsonl => ^appended +3
+hand-over $tmp/lone.log --to claude-code --report => "tool_result".*"files" => "tool_result".*"found" -> 0 ^ +3  without a time: their dates are made$
+
 == further_results_and_parts_and_early_times_are_counted_once
 $ printf '{"type":"%s","location":"s",%s}\n' user_message '"content":[{"type":"image_url","image_url":{"url":"data:x"}},{"type":"text","text":"look"}],"timestamp":-5' action '"tool":"ls","args":{},"tool_call_id":"c"' observation '"content":"one","tool_call_id":"c"' observation '"content":"two","tool_call_id":"c"' >$tmp/twice.jsonl
 import $tmp/twice.log $tmp/twice.jsonl => ^appended +4

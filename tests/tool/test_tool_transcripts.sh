@@ -1197,6 +1197,11 @@ session <<'END'
 sync $tmp/alien.log $alien => ^files +0 read, 0 unchanged, 8 of unknown formats => ^not read +.*Droid.jsonl: of Factory Droid$
 sync $tmp/alien.log $alien => ^files +0 read, 0 unchanged, 8 of unknown formats => ^not read +8 as before; sync --full =1> ^not read
 sync --full $tmp/alien.log $alien =8> ^not read   as before: .*jsonl$
+$ mkdir $tmp/growing; echo junk >$tmp/growing/debug.txt
+sync -q $tmp/alien.4.log $tmp/growing -> 0 not read: .*debug.txt
+$ echo more >>$tmp/growing/debug.txt
+sync -q $tmp/alien.4.log $tmp/growing
+sync $tmp/alien.4.log $tmp/growing => ^not read +1 as before
 sync --json $tmp/alien.log $alien => "ignored":0,"unread":\[\],"ignored_before":8,"unread_before":\[".*Amp.jsonl"
 sync -q $tmp/alien.log $alien =0> .
 sync -q $tmp/alien.4.log $alien -> 0 not read: .*Droid.jsonl: of Factory Droid$
