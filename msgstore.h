@@ -35525,8 +35525,7 @@ static MS__NOINLINE ms_result ms__request_check(const ms_request_desc *desc,
     /* another server of the wire may take other names */
     struct ms__tool_rule rule = ms__tool_rules[desc->profile->wire];
     const char *own = desc->profile->name ? desc->profile->name : "";
-    const ms_profile *known = ms_profile_find(ms_str_of(own));
-    if (!known || known->wire != desc->profile->wire) {
+    if (!ms_profile_find(ms_str_of(own))) {
         rule.most = 0;
         rule.unique = false;
     }

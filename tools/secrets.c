@@ -778,7 +778,8 @@ static bool find_by_name(scan *s, size_t at, secret *out)
     if (len == 0) return false;
     ms_str value = part_of(text, at, len);
     if (is_placeholder(value) || looks_like_code(value, quoted)) return false;
-    if (!quoted && at + len < text.len && text.ptr[at + len] == '(') return false; /* f(x) */
+    bool call = !quoted && at + len < text.len && text.ptr[at + len] == '('; /* f(x) */
+    if (call) return false;
     bool docker = strcmp(names[name].word, "auth") == 0;
     bool good = docker                 ? len >= 8 && is_credentials(value)
                 : names[name].password ? is_password(value, quoted) &&
