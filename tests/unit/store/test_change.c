@@ -677,12 +677,12 @@ TEST_WITH(ON_EVERY_STORE, note_without_a_value_is_read_without_one)
 {
     test_store s = store_open((store_kind *)*state, NULL);
     static const char *const values[] = {NULL, "", "x"};
-    ms_query q = {.location = MS_STR("job"), .raw = MS_RAW_NOTES, .about_seq = 1};
+    uint64_t seq = append_text(s.store, "x");
+    ms_query q = {.location = MS_STR("job"), .raw = MS_RAW_NOTES, .about_seq = seq};
     const ms_msg *msg;
     ms_cursor it;
-    append_text(s.store, "x");
     for (size_t i = 0; i < COUNT(values); i++)
-        assert_int_equal(ms_note(s.store, 1, MS_STR("seen"), ms_text(values[i]), NULL), MS_OK);
+        assert_int_equal(ms_note(s.store, seq, MS_STR("seen"), ms_text(values[i]), NULL), MS_OK);
     assert_int_equal(ms_query_open(s.store, &q, &it, NULL), MS_OK);
     for (size_t i = 0; i < COUNT(values); i++) {
         assert_non_null(msg = ms_next(&it));

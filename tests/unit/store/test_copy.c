@@ -385,7 +385,7 @@ TEST_WITH(ON_EVERY_STORE, notes_and_facts_are_copied_when_the_source_has_no_stat
         ms_result got = ms_copy(p.s.store, joined ? u : one, NULL, NULL, NULL, &err);
         if (joined && from.kind->remote) {
             assert_int_equal(got, MS_E_RANGE);
-            assert_string_equal(err.path, "stores[0]");
+            assert_string_equal(err.path, "stores[0].seq");
             script_is(&p, "show =>\nquery raw=note =>");
         } else {
             must_ok(got, &err, "copy");
