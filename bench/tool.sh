@@ -80,7 +80,7 @@ def messages(session, cwd, count, found):
 
 size = sessions = count = 0
 while size < limit:
-    session, cwd = ident(), "/work/project%d" % (sessions % 40)
+    session, cwd = ident(), "/home/user/project%d" % (sessions % 40)
     path = os.path.join(folder, cwd.replace("/", "-"))
     os.makedirs(path, exist_ok=True)
     most = min(1500, max(2, int(rng.lognormvariate(4.6, 1.2))))
