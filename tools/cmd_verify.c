@@ -60,6 +60,7 @@ static int run_verify(job *j)
     } else {
         emit_format(&out, "verdict    no log: %" PRIu64 " bytes of a creation that "
                     "did not end, or of a log that was cut\n", file_size(desc.path));
+        return output_end(&out, DAMAGED); /* in doubt */
     }
     return output_end(&out, exit_code(result));
 }

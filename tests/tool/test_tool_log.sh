@@ -606,7 +606,7 @@ verify $tmp/o.log => ^verdict +whole
 
 == file_that_is_no_log_yet_is_not_called_whole
 $ head -c 400 $log >$tmp/cut.log; : >$tmp/none.log
-verify $tmp/cut.log => ^verdict +no log: 400 bytes of a creation that did not end, or of a log that was cut$
+verify $tmp/cut.log => ^verdict +no log: 400 bytes of a creation that did not end, or of a log that was cut$ -> 3
 verify $tmp/none.log => ^verdict +no log: the file is empty$
 info $tmp/cut.log => ^log +not made yet$
 
