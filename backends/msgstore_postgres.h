@@ -114,7 +114,9 @@ typedef struct ms_pg_desc {
                                  mode); no_notify, too, since nothing is heard there */
     bool release;             /* a connection is closed at the end of each call, for
                                  stores that are idle beside many others: a pooler then
-                                 gives its session to another. A call connects first */
+                                 gives its session to another. A call connects first;
+                                 a waiter does so each time that it asks, and listens
+                                 as little as with no_notify */
     const char *replica_url;  /* a standby of url's server, which answers readers; of
                                  several hosts the first that is one. NULL: none */
     const char *const *replica_urls; /* with urls: one for each, or NULL */
@@ -5113,14 +5115,15 @@ static void ms__pg_unlisten(ms__pg *s)
     ms__pg_lock_give(&s->lock);
 }
 
-/* Returns whether this thread listens: one thread of the handle does, others ask.
- * bucket < 0: to all. */
+/* Returns whether this thread listens: one thread of the handle does, others ask. A
+ * listener would keep a session that desc.release promises to others. bucket < 0: to
+ * all. */
 static bool ms__pg_listen(ms__pg *s, int bucket, int64_t deadline)
 {
     char sql[120];
     ms__pg_line *line = &s->listener;
     ms__pg_lock_take(&s->lock);
-    bool mine = !line->busy && !s->desc.no_notify;
+    bool mine = !line->busy && !s->desc.no_notify && !s->desc.release;
     if (mine) line->busy = true;
     ms__pg_lock_give(&s->lock);
     if (!mine) return false;
@@ -5211,7 +5214,8 @@ static ms_result ms__pg_wait_for(ms__pg_waiter *w, uint32_t timeout_ms, ms_error
         int64_t left = end - ms__pg_now();
         if (left <= 0) break;
         if (!tried && s->n_servers == 1) {
-            listens = ms__pg_listen(s, bucket, end);
+            /* A pooler loses the session of a client that leaves amid a statement. */
+            listens = ms__pg_listen(s, bucket, end + 1000);
             if (listens) left = 0; /* ask once more: there may be new messages */
         }
         tried = true;

@@ -113,7 +113,8 @@ static void forget(void)
 }
 
 /* Runs the processes. codes[code]: how many of them ended so. */
-static void run_processes(const ms_pg_desc *desc, int codes[CODES])
+static void run_processes(const ms_pg_desc *desc,
+                          int (*run)(const ms_pg_desc *desc, int id), int codes[CODES])
 {
     ms_pg_desc straight = desc_of("pg");
     forget();
@@ -122,7 +123,7 @@ static void run_processes(const ms_pg_desc *desc, int codes[CODES])
     fflush(NULL);
     for (int i = 0; i < PROCESSES; i++) {
         pid_t child = fork();
-        if (child == 0) _exit(process(desc, i));
+        if (child == 0) _exit(run(desc, i));
         assert_true(child > 0);
     }
     for (int i = 0; i < PROCESSES; i++) {
@@ -150,10 +151,24 @@ static void an_open_store_keeps_its_session_in_session_mode(void **state)
     int codes[CODES];
     ms_pg_desc desc = desc_of("session");
     (void)state;
-    run_processes(&desc, codes);
+    run_processes(&desc, process, codes);
     assert_int_equal(codes[MS_OK], SESSIONS);
     assert_int_equal(codes[MS_E_UNREACHABLE], PROCESSES - SESSIONS);
     must_have(SESSIONS);
+}
+
+/* The store is idle but for a wait in which nothing comes. */
+static int waiting_process(const ms_pg_desc *desc, int id)
+{
+    ms_store *store;
+    ms_error err;
+    uint64_t last = 0;
+    (void)id;
+    ms_result code = ms_pg_open(&store, desc, &err);
+    if (code == MS_OK) code = ms_wait(store, 0, 1500, &last, &err);
+    if (code != MS_OK) fprintf(stderr, "process, wait: %s\n", err.message);
+    else ms_close(store);
+    return (int)code;
 }
 
 /* Counts lines of a pooler's log that have a text. */
@@ -176,10 +191,37 @@ static void stores_share_sessions_when_they_release_them(void **state)
     ms_pg_desc desc = desc_of("session");
     (void)state;
     desc.release = true;
-    run_processes(&desc, codes);
+    run_processes(&desc, process, codes);
     assert_int_equal(codes[MS_OK], PROCESSES);
     assert_int_equal(logged("session", "was not ready"), 0);
     must_have(PROCESSES);
+}
+
+/* A wait that is over before its listener is there costs no session. */
+static void a_short_wait_leaves_between_statements(void **state)
+{
+    ms_pg_desc desc = desc_of("session");
+    int before = logged("session", "was not ready");
+    (void)state;
+    forget();
+    for (int i = 0; i < 20; i++) {
+        ms_error err;
+        ms_store *store = open_desc(&desc);
+        must_ok(ms_wait(store, 0, 1, NULL, &err), &err, "wait");
+        ms_close(store);
+    }
+    assert_int_equal(logged("session", "was not ready"), before);
+}
+
+/* More stores wait than there are sessions: none keeps one while it waits. */
+static void stores_that_release_sessions_wait_without_one(void **state)
+{
+    ms_pg_desc desc = desc_of("session");
+    int codes[CODES];
+    (void)state;
+    desc.release = true;
+    run_processes(&desc, waiting_process, codes);
+    assert_int_equal(codes[MS_OK], PROCESSES);
 }
 
 static void stores_share_sessions_in_transaction_mode_when_nothing_is_prepared(void **state)
@@ -189,7 +231,7 @@ static void stores_share_sessions_in_transaction_mode_when_nothing_is_prepared(v
     (void)state;
     desc.no_prepare = true;
     desc.no_notify = true;
-    run_processes(&desc, codes);
+    run_processes(&desc, process, codes);
     assert_int_equal(codes[MS_OK], PROCESSES);
     must_have(PROCESSES);
 }
@@ -200,7 +242,7 @@ static void prepared_statements_are_unsupported_in_transaction_mode(void **state
     int codes[CODES];
     ms_pg_desc desc = desc_of("transaction");
     (void)state;
-    run_processes(&desc, codes);
+    run_processes(&desc, process, codes);
     assert_true(codes[MS_E_UNSUPPORTED] > 0);
     assert_int_equal(codes[MS_OK] + codes[MS_E_UNSUPPORTED] + codes[MS_E_UNREACHABLE],
                      PROCESSES);
@@ -365,6 +407,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_open_store_keeps_its_session_in_session_mode),
         cmocka_unit_test(stores_share_sessions_when_they_release_them),
+        cmocka_unit_test(a_short_wait_leaves_between_statements),
+        cmocka_unit_test(stores_that_release_sessions_wait_without_one),
         cmocka_unit_test(
             stores_share_sessions_in_transaction_mode_when_nothing_is_prepared),
         cmocka_unit_test(prepared_statements_are_unsupported_in_transaction_mode),
