@@ -4846,7 +4846,7 @@ static MS__RARE ms_result ms__no_arena(ms_error *err, const ms_arena *a, uint64_
 static MS__RARE ms_result ms__unknown_bits(ms_error *err, const char *name, uint64_t bits,
                                            uint64_t known)
 {
-    return ms__fail_at(err, MS_E_ARGUMENT, name, "%s is %u, bits of %u were expected",
+    return ms__fail_at(err, MS_E_ARGUMENT, name, "%s is %u, the known flags are %u",
                        name, bits, known);
 }
 
@@ -6278,7 +6278,7 @@ MS_API ms_result ms_envelope_copy(const ms_envelope *m, ms_arena *arena, ms_enve
 
 #define MS__HEADER 40u
 #define MS__AT_WHERE 24u
-#define MS__AT_REACH 28u /* of a HIDE; other kinds store other things there */
+#define MS__AT_BY_KIND 28u /* what it holds depends on the kind */
 #define MS__CLUSTER_SEQ UINT32_MAX /* numbers of clustered messages are below it */
 #define MS__AT_BODY_CHECK 32u
 #define MS__AT_CHECK 36u /* the last of the header: it covers what is before it */
@@ -6600,7 +6600,7 @@ static ms_result ms__check_fields(const unsigned char *r, uint64_t offset, ms_er
 }
 
 /* Returns whether a record is a complete message. An AMEND is one, and a change. */
-static bool ms__is_message(const unsigned char *r)
+static bool ms__has_message(const unsigned char *r)
 {
     return r[4] == MS__KIND_MESSAGE || r[4] == MS__KIND_AMEND;
 }
@@ -6608,19 +6608,19 @@ static bool ms__is_message(const unsigned char *r)
 /* Checks RC3 to RC5 of a message whose header was checked. */
 static ms_result ms__check_body(const unsigned char *r, uint64_t offset, ms_error *err)
 {
-    if (!ms__is_message(r) || r[5] == 0 || r[5] >= MS_TYPE_COUNT || (r[6] & 0x70) != 0)
+    if (!ms__has_message(r) || r[5] == 0 || r[5] >= MS_TYPE_COUNT || (r[6] & 0x70) != 0)
         return ms__foreign(err, offset, r);
     return ms__check_fields(r, offset, err);
 }
 
-/* Returns what a LOCATION has at MS__AT_REACH. MS__FACTS_ALL: it repeats all facts of its
+/* Returns what a LOCATION has at MS__AT_BY_KIND. MS__FACTS_ALL: it repeats all facts of its
  * location, and changes none. More: units of 8 bytes that the changes of facts may take
  * before they are to be repeated, at least 2. 0: not known. */
 #define MS__FACTS_ALL 1u
 
 static MS__UNUSED uint32_t ms__facts_left(const unsigned char *r)
 {
-    return r[4] == MS__KIND_LOCATION ? ms__get32(r + MS__AT_REACH) : 0;
+    return r[4] == MS__KIND_LOCATION ? ms__get32(r + MS__AT_BY_KIND) : 0;
 }
 
 static const unsigned char *ms__bytes(const ms_msg *msg)
@@ -6795,11 +6795,11 @@ MS_API ms_result ms_record_encode(const ms_record *record, ms_arena *arena,
 /* Checks a record of any kind in a store; its header was checked. */
 static ms_result ms__check_record(const unsigned char *r, uint64_t offset, ms_error *err)
 {
-    if (ms__is_message(r)) MS__TRY(ms__check_body(r, offset, err));
+    if (ms__has_message(r)) MS__TRY(ms__check_body(r, offset, err));
     else MS__TRY(ms__check_fields(r, offset, err));
     if (ms__is_empty(ms__location(ms__msg(r))))
         return ms__damaged(err, offset, "it has no location");
-    if (!ms__is_message(r) && (r[5] != 0 || (r[6] & 0x70) != 0))
+    if (!ms__has_message(r) && (r[5] != 0 || (r[6] & 0x70) != 0))
         return ms__damaged(err, offset, "it has a type or a codec");
     if (ms_seq(ms__msg(r)) == UINT64_MAX)
         return ms__damaged(err, offset, "its sequence number is not allowed");
@@ -6871,7 +6871,7 @@ static ms_result ms__check_alone(const unsigned char *r, size_t size, bool messa
                                  ms_error *err)
 {
     MS__TRY(ms__check_header(r, size, 0, 0, err));
-    if (message || ms__is_message(r)) MS__TRY(ms__check_body(r, 0, err));
+    if (message || ms__has_message(r)) MS__TRY(ms__check_body(r, 0, err));
     else MS__TRY(ms__check_fields(r, 0, err));
     uint32_t end = ms__padded(ms__get32(r));
     return end == size ? MS_OK : ms__damaged(err, end, "bytes after the record");
@@ -10899,7 +10899,7 @@ static void ms__where_set(unsigned char *r, uint64_t location)
 /* Stores in a HIDE how many numbers after its first one it may hide. */
 static void ms__reach_set(unsigned char *r, uint64_t reach)
 {
-    ms__put32(r + MS__AT_REACH, reach < UINT32_MAX ? (uint32_t)reach : UINT32_MAX);
+    ms__put32(r + MS__AT_BY_KIND, reach < UINT32_MAX ? (uint32_t)reach : UINT32_MAX);
 }
 
 /* Stores both checks in a record that is otherwise complete. */
@@ -10972,7 +10972,7 @@ static ms__hole ms__hole_of(const unsigned char *r)
     if (h.where == 0 || (r[4] != MS__KIND_MESSAGE && !ms__is_change(r))) return h;
     h.kind = r[4];
     h.seq = ms_seq(ms__msg(r));
-    h.reach = ms__get32(r + MS__AT_REACH);
+    h.reach = ms__get32(r + MS__AT_BY_KIND);
     return h;
 }
 
@@ -12835,7 +12835,7 @@ static MS__NOINLINE ms_result ms__prepare(ms__core *core, ms__append_run *run, s
     MS__TRY(ms__record_room(core, run, l, p, &r, err));
     MS__TRY(ms__run_encode(run, i, l, r, err));
     ms__where_set(r, loc->name.node.hash);
-    if (MS__LOG && run->cluster) ms__put32(r + MS__AT_REACH, run->cluster);
+    if (MS__LOG && run->cluster) ms__put32(r + MS__AT_BY_KIND, run->cluster);
     if (e->key.ptr && !ms__key_make(names, loc, hash, p->entry))
         return core->home->no_room(core, sizeof(ms__key), err);
     if (!ms__plan_reserve(names, p))
@@ -12947,7 +12947,7 @@ static MS__NOINLINE ms_result ms__prepare_change(ms__core *core, ms__append_run 
     ms__where_set(r, c->loc->name.node.hash);
     if (c->kind == MS__KIND_HIDE) ms__reach_set(r, c->span.last - c->span.first);
 #if !MS__SMALL
-    if (c->kind == MS__KIND_LOCATION) ms__put32(r + MS__AT_REACH, run->facts_left);
+    if (c->kind == MS__KIND_LOCATION) ms__put32(r + MS__AT_BY_KIND, run->facts_left);
 #endif
     ms__encode_body(&l, r + MS__HEADER);
     run->offset += ms__padded(l.size);
@@ -13744,7 +13744,7 @@ static ms_result ms__image_record(const ms__image *im, ms_error *err)
         (!MS__CHANGES || !ms__is_change(r)))
         return ms__foreign(err, im->at, r);
     MS__TRY(ms__check_record(r, im->at, err));
-    if (!ms__is_message(r)) return MS_OK;
+    if (!ms__has_message(r)) return MS_OK;
     ms_envelope e = ms_envelope_of(ms__msg(r));
     if (r[4] == MS__KIND_MESSAGE && e.seq <= im->last_seq)
         return ms__damaged(err, im->at, "its sequence number does not follow");
@@ -17627,7 +17627,7 @@ static bool ms__is_listed(const unsigned char *r)
  * the record is not clustered. */
 static uint32_t ms__cluster_of(const unsigned char *r)
 {
-    return r[4] == MS__KIND_MESSAGE ? ms__get32(r + MS__AT_REACH) : 0;
+    return r[4] == MS__KIND_MESSAGE ? ms__get32(r + MS__AT_BY_KIND) : 0;
 }
 
 /* Returns whether the header of the record at offset is valid. left: the most bytes it
@@ -20810,7 +20810,7 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
  *     handle, which take no lock.
  *
  * Then [log-open] clears REPLACED. If a shared writer has taken in records after the
- * watermark, it stores a watermark after them at once (ms__mark_behind).
+ * watermark, it stores a watermark after them at once (ms__mark_lags).
  *
  * If a step fails, ms__log_detach drops what was read. Only steps 2, 3, 7 and 8 write to
  * the file, and each of them may be repeated.
@@ -22825,7 +22825,7 @@ static int ms__replaced_set(ms__log *log, uint32_t replaced)
 /* Returns whether an opening has taken in records after the watermark: a walk found them,
  * since the watermark is not trusted. Another shared writer, with another boot number,
  * may trust it, and would zero them: so they become visible to all at once. */
-static bool ms__mark_behind(const ms__log *log)
+static bool ms__mark_lags(const ms__log *log)
 {
     return !ms__mark_trusted(log) &&
            ms__load_mark(log->map.super + MS__AT_MARK) < log->end;
@@ -22845,7 +22845,7 @@ static ms_result ms__log_file_open(ms__log *log, ms_error *err)
     }
     ms_result code = ms__log_attach(log, err);
     if (code == MS_OK && log->writer) (void)ms__replaced_set(log, 0);
-    if (code == MS_OK && log->opts.shared && ms__mark_behind(log))
+    if (code == MS_OK && log->opts.shared && ms__mark_lags(log))
         code = ms__writer_prepare(log, err);
     if (log->opts.shared) (void)log->os->unlock(log->os->ctx, log->file.handle);
     return code;

@@ -183,7 +183,7 @@ static MS__RARE ms_result ms__no_arena(ms_error *err, const ms_arena *a, uint64_
 static MS__RARE ms_result ms__unknown_bits(ms_error *err, const char *name, uint64_t bits,
                                            uint64_t known)
 {
-    return ms__fail_at(err, MS_E_ARGUMENT, name, "%s is %u, bits of %u were expected",
+    return ms__fail_at(err, MS_E_ARGUMENT, name, "%s is %u, the known flags are %u",
                        name, bits, known);
 }
 

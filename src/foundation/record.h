@@ -72,7 +72,7 @@
 
 #define MS__HEADER 40u
 #define MS__AT_WHERE 24u
-#define MS__AT_REACH 28u /* of a HIDE; other kinds store other things there */
+#define MS__AT_BY_KIND 28u /* what it holds depends on the kind */
 #define MS__CLUSTER_SEQ UINT32_MAX /* numbers of clustered messages are below it */
 #define MS__AT_BODY_CHECK 32u
 #define MS__AT_CHECK 36u /* the last of the header: it covers what is before it */
@@ -394,7 +394,7 @@ static ms_result ms__check_fields(const unsigned char *r, uint64_t offset, ms_er
 }
 
 /* Returns whether a record is a complete message. An AMEND is one, and a change. */
-static bool ms__is_message(const unsigned char *r)
+static bool ms__has_message(const unsigned char *r)
 {
     return r[4] == MS__KIND_MESSAGE || r[4] == MS__KIND_AMEND;
 }
@@ -402,19 +402,19 @@ static bool ms__is_message(const unsigned char *r)
 /* Checks RC3 to RC5 of a message whose header was checked. */
 static ms_result ms__check_body(const unsigned char *r, uint64_t offset, ms_error *err)
 {
-    if (!ms__is_message(r) || r[5] == 0 || r[5] >= MS_TYPE_COUNT || (r[6] & 0x70) != 0)
+    if (!ms__has_message(r) || r[5] == 0 || r[5] >= MS_TYPE_COUNT || (r[6] & 0x70) != 0)
         return ms__foreign(err, offset, r);
     return ms__check_fields(r, offset, err);
 }
 
-/* Returns what a LOCATION has at MS__AT_REACH. MS__FACTS_ALL: it repeats all facts of its
+/* Returns what a LOCATION has at MS__AT_BY_KIND. MS__FACTS_ALL: it repeats all facts of its
  * location, and changes none. More: units of 8 bytes that the changes of facts may take
  * before they are to be repeated, at least 2. 0: not known. */
 #define MS__FACTS_ALL 1u
 
 static MS__UNUSED uint32_t ms__facts_left(const unsigned char *r)
 {
-    return r[4] == MS__KIND_LOCATION ? ms__get32(r + MS__AT_REACH) : 0;
+    return r[4] == MS__KIND_LOCATION ? ms__get32(r + MS__AT_BY_KIND) : 0;
 }
 
 static const unsigned char *ms__bytes(const ms_msg *msg)
@@ -589,11 +589,11 @@ MS_API ms_result ms_record_encode(const ms_record *record, ms_arena *arena,
 /* Checks a record of any kind in a store; its header was checked. */
 static ms_result ms__check_record(const unsigned char *r, uint64_t offset, ms_error *err)
 {
-    if (ms__is_message(r)) MS__TRY(ms__check_body(r, offset, err));
+    if (ms__has_message(r)) MS__TRY(ms__check_body(r, offset, err));
     else MS__TRY(ms__check_fields(r, offset, err));
     if (ms__is_empty(ms__location(ms__msg(r))))
         return ms__damaged(err, offset, "it has no location");
-    if (!ms__is_message(r) && (r[5] != 0 || (r[6] & 0x70) != 0))
+    if (!ms__has_message(r) && (r[5] != 0 || (r[6] & 0x70) != 0))
         return ms__damaged(err, offset, "it has a type or a codec");
     if (ms_seq(ms__msg(r)) == UINT64_MAX)
         return ms__damaged(err, offset, "its sequence number is not allowed");
@@ -665,7 +665,7 @@ static ms_result ms__check_alone(const unsigned char *r, size_t size, bool messa
                                  ms_error *err)
 {
     MS__TRY(ms__check_header(r, size, 0, 0, err));
-    if (message || ms__is_message(r)) MS__TRY(ms__check_body(r, 0, err));
+    if (message || ms__has_message(r)) MS__TRY(ms__check_body(r, 0, err));
     else MS__TRY(ms__check_fields(r, 0, err));
     uint32_t end = ms__padded(ms__get32(r));
     return end == size ? MS_OK : ms__damaged(err, end, "bytes after the record");

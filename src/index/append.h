@@ -91,7 +91,7 @@ static MS__NOINLINE ms_result ms__prepare(ms__core *core, ms__append_run *run, s
     MS__TRY(ms__record_room(core, run, l, p, &r, err));
     MS__TRY(ms__run_encode(run, i, l, r, err));
     ms__where_set(r, loc->name.node.hash);
-    if (MS__LOG && run->cluster) ms__put32(r + MS__AT_REACH, run->cluster);
+    if (MS__LOG && run->cluster) ms__put32(r + MS__AT_BY_KIND, run->cluster);
     if (e->key.ptr && !ms__key_make(names, loc, hash, p->entry))
         return core->home->no_room(core, sizeof(ms__key), err);
     if (!ms__plan_reserve(names, p))
@@ -203,7 +203,7 @@ static MS__NOINLINE ms_result ms__prepare_change(ms__core *core, ms__append_run 
     ms__where_set(r, c->loc->name.node.hash);
     if (c->kind == MS__KIND_HIDE) ms__reach_set(r, c->span.last - c->span.first);
 #if !MS__SMALL
-    if (c->kind == MS__KIND_LOCATION) ms__put32(r + MS__AT_REACH, run->facts_left);
+    if (c->kind == MS__KIND_LOCATION) ms__put32(r + MS__AT_BY_KIND, run->facts_left);
 #endif
     ms__encode_body(&l, r + MS__HEADER);
     run->offset += ms__padded(l.size);

@@ -194,7 +194,7 @@ static void ms__where_set(unsigned char *r, uint64_t location)
 /* Stores in a HIDE how many numbers after its first one it may hide. */
 static void ms__reach_set(unsigned char *r, uint64_t reach)
 {
-    ms__put32(r + MS__AT_REACH, reach < UINT32_MAX ? (uint32_t)reach : UINT32_MAX);
+    ms__put32(r + MS__AT_BY_KIND, reach < UINT32_MAX ? (uint32_t)reach : UINT32_MAX);
 }
 
 /* Stores both checks in a record that is otherwise complete. */
@@ -267,7 +267,7 @@ static ms__hole ms__hole_of(const unsigned char *r)
     if (h.where == 0 || (r[4] != MS__KIND_MESSAGE && !ms__is_change(r))) return h;
     h.kind = r[4];
     h.seq = ms_seq(ms__msg(r));
-    h.reach = ms__get32(r + MS__AT_REACH);
+    h.reach = ms__get32(r + MS__AT_BY_KIND);
     return h;
 }
 

@@ -665,7 +665,7 @@ static bool ms__is_listed(const unsigned char *r)
  * the record is not clustered. */
 static uint32_t ms__cluster_of(const unsigned char *r)
 {
-    return r[4] == MS__KIND_MESSAGE ? ms__get32(r + MS__AT_REACH) : 0;
+    return r[4] == MS__KIND_MESSAGE ? ms__get32(r + MS__AT_BY_KIND) : 0;
 }
 
 /* Returns whether the header of the record at offset is valid. left: the most bytes it

@@ -292,7 +292,7 @@ static int ms__replaced_set(ms__log *log, uint32_t replaced)
 /* Returns whether an opening has taken in records after the watermark: a walk found them,
  * since the watermark is not trusted. Another shared writer, with another boot number,
  * may trust it, and would zero them: so they become visible to all at once. */
-static bool ms__mark_behind(const ms__log *log)
+static bool ms__mark_lags(const ms__log *log)
 {
     return !ms__mark_trusted(log) &&
            ms__load_mark(log->map.super + MS__AT_MARK) < log->end;
@@ -312,7 +312,7 @@ static ms_result ms__log_file_open(ms__log *log, ms_error *err)
     }
     ms_result code = ms__log_attach(log, err);
     if (code == MS_OK && log->writer) (void)ms__replaced_set(log, 0);
-    if (code == MS_OK && log->opts.shared && ms__mark_behind(log))
+    if (code == MS_OK && log->opts.shared && ms__mark_lags(log))
         code = ms__writer_prepare(log, err);
     if (log->opts.shared) (void)log->os->unlock(log->os->ctx, log->file.handle);
     return code;

@@ -100,7 +100,7 @@
  *     handle, which take no lock.
  *
  * Then [log-open] clears REPLACED. If a shared writer has taken in records after the
- * watermark, it stores a watermark after them at once (ms__mark_behind).
+ * watermark, it stores a watermark after them at once (ms__mark_lags).
  *
  * If a step fails, ms__log_detach drops what was read. Only steps 2, 3, 7 and 8 write to
  * the file, and each of them may be repeated.

@@ -249,7 +249,7 @@ static ms_result ms__image_record(const ms__image *im, ms_error *err)
         (!MS__CHANGES || !ms__is_change(r)))
         return ms__foreign(err, im->at, r);
     MS__TRY(ms__check_record(r, im->at, err));
-    if (!ms__is_message(r)) return MS_OK;
+    if (!ms__has_message(r)) return MS_OK;
     ms_envelope e = ms_envelope_of(ms__msg(r));
     if (r[4] == MS__KIND_MESSAGE && e.seq <= im->last_seq)
         return ms__damaged(err, im->at, "its sequence number does not follow");

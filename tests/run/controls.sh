@@ -831,7 +831,7 @@ controls()
         'return mark % 8 == 0 &&' 'return mark % 8 == 1 &&'
     control records_after_the_watermark_not_shown gcc test_log_writers \
         a_dead_append_is_of_all_writers_when_they_see_different_boots 100 \
-        ms__log_file_open 'log->opts.shared && ms__mark_behind(log)' 'false'
+        ms__log_file_open 'log->opts.shared && ms__mark_lags(log)' 'false'
     control records_of_a_walk_not_compared gcc test_log_writers \
         a_reader_of_another_boot_is_told_when_a_dead_append_is_as_long_as_the_next 100 \
         ms__doubt_over 'ms__doubt_check(log) != r->doubt_check' 'false'

@@ -362,7 +362,7 @@ TEST(texts_of_a_message_name_the_number_and_its_range)
     m.has_time = false;
     m.flags = 1u << 16;
     READS(ms_append(store, L, &m, NULL, &err), MS_E_ARGUMENT, "flags",
-          "flags is 65536, bits of 65535 were expected");
+          "flags is 65536, the known flags are 65535");
     m.flags = 0;
     m.seq = 3;
     SILENT(ms_append_batch(store, &m, 1, &opts, &err));
@@ -403,11 +403,11 @@ TEST(texts_of_a_query_name_the_bits_that_are_known)
     ms_cursor it;
     SILENT(ms_mem_open(&store, NULL, &err));
     READS(ms_query_open(store, &views, &it, &err), MS_E_ARGUMENT, "views",
-          "views is 32, bits of 31 were expected");
+          "views is 32, the known flags are 31");
     READS(ms_query_open(store, &raw, &it, &err), MS_E_ARGUMENT, "raw",
-          "raw is 64, bits of 63 were expected");
+          "raw is 64, the known flags are 63");
     READS(ms_find_open(store, &find, &finder, &err), MS_E_ARGUMENT, "fields",
-          "fields is 1, bits of 2097150 were expected");
+          "fields is 1, the known flags are 2097150");
     READS(ms_json_check(MS_STR("1"), &deep, NULL, &err), MS_E_ARGUMENT, "max_depth",
           "max_depth is 513, 0 to 512 were expected");
     ms_close(store);
