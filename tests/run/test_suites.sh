@@ -176,6 +176,17 @@ patterns_fit()
         sed -n 's/^\([^#:=[:space:]]*%[^:=]*[[:space:]][^:=[:space:]]*%[^:=]*\):[^:=]*$/\1 are made together,/p'
 }
 
+# torture_has_programs: `make torture` can build what each job of its table runs.
+torture_has_programs()
+{
+    local line program
+    line=$("${MAKE:-make}" -n -f tests/Makefile torture 2>&1) || echo "make -n: $line"
+    for program in $(bash tests/run/torture.sh --programs); do
+        "${MAKE:-make}" -n -f tests/Makefile "$program" >/dev/null 2>&1 ||
+            echo "no rule makes $program,"
+    done
+}
+
 # setup_runs TARGET [VARIABLE=VALUE]: prints what tools/setup.sh asks apt-get for where stb_ds.h
 # does not compile.
 setup_runs()
@@ -213,6 +224,7 @@ result reach_fit "$(reach_fit tests/run/reach.txt)"
 result written_fit "$(written_fit tests/SECTIONS.md)"
 result options_fit "$(options_fit $makefiles)"
 result patterns_fit "$(patterns_fit $makefiles)"
+result torture_has_programs "$(torture_has_programs)"
 promises_fit $promises >"$out/problems"
 result check_installs_nothing "$(setup_runs check)"
 result setup_0_installs_nothing "$(setup_runs test SETUP=0; setup_runs demo SETUP=0)"

@@ -2,15 +2,15 @@
 # The torture suite: the long loops of the tests at release size, the fuzzers and the
 # negative controls; then one table of what was tried, how many times, and what failed.
 #
-#   bash tests/run/torture.sh [--percent P] [--only NAME,NAME] [--table FILE]
+#   bash tests/run/torture.sh [--percent P] [--only NAME,NAME] [--table FILE] [--programs]
 #
 # P (100) scales all counts: 10 is a look in a tenth of the time. --only runs some of the
 # jobs below. The table is printed and written to FILE (build/torture.md), with date,
-# machine and commit. `make torture` builds what this runs. MS_TEST_JOBS says how many
-# jobs run at a time (2), FUZZ_S how many seconds a fuzz target has at most with
-# sanitizers, and as many without (2400). That is a bound for slow machines: a target ends
-# with its ten million executions, and has failed when time ends it before. The exit status
-# is 1 when anything failed.
+# machine and commit. With --programs it prints what `make torture` builds for it, and runs
+# nothing. MS_TEST_JOBS says how many jobs run at a time (2), FUZZ_S how many seconds a
+# fuzz target has at most with sanitizers, and as many without (2400). That is a bound for
+# slow machines: a target ends with its ten million executions, and has failed when time
+# ends it before. The exit status is 1 when anything failed.
 #
 # A program tells what it tried in lines "tally: WHAT N"; those of all jobs are added up.
 # A job that tells nothing has failed, and has a row "nothing told"; so has one that left
@@ -128,8 +128,14 @@ die()
 percent=100
 only=
 table=build/torture.md
+programs=
 while [ $# -gt 0 ]; do
     case $1 in
+    --programs)
+        programs=1
+        shift
+        continue
+        ;;
     --percent) percent=${2:-} ;;
     --only) only=${2:-} ;;
     --table) table=${2:-} ;;
@@ -147,6 +153,18 @@ chosen()
     done
 }
 [ -n "$(chosen)" ] || die "no job is called $only"
+if [ -n "$programs" ]; then
+    # shellcheck disable=SC2034
+    chosen | while read -r name variant program _; do
+        case $variant:$program in
+        sh:fuzz.sh) echo "build/fuzz/$name build/fuzz/plain/$name" ;;
+        sh:eio.sh) echo build/msgstore ;;
+        sh:*) ;;
+        *) echo "build/$variant/$program" ;;
+        esac
+    done | sort -u
+    exit 0
+fi
 
 # failures NAME: how many a job had; one, when it left no result.
 failures()
