@@ -199,8 +199,7 @@ typedef struct ms_pg_position {
     uint64_t mark;            /* of the caller, about that message; below 2^63 */
     uint64_t left_out;        /* of the caller: records that the server does not have */
     uint64_t retired;         /* of the caller: records that fall under a rule */
-    unsigned char file[16];   /* of the caller: the file that has the position; zeros in
-                                 what a client of tables of version 1 noted */
+    unsigned char file[16];   /* of the caller: the file that has the position */
 } ms_pg_position;
 
 /* Reads the position that was noted last, or zeros. source: 1 to 64 bytes. */
@@ -568,7 +567,8 @@ static const char *const ms__pg_create[] = {
 };
 
 /* What leads from one version of the tables to the next. New tables are made as those of
- * version 1, and go the same way. A statement must stand on its own for what a version
+ * version 1, and go the same way: those that msgstore 0.2.0 filled have records that
+ * cannot be read, so they are refused. A statement must stand on its own for what a version
  * before it may have left. */
 typedef struct ms__pg_migration {
     int64_t version;          /* afterwards, if it is the last one of that version */
@@ -5353,6 +5353,11 @@ static ms_result ms__pg_version_check(int64_t version, ms_error *err)
 {
     char text[160];
     if (version == MS__PG_VERSION) return MS_OK;
+    if (version == 1)
+        return ms_error_set(err, MS_E_FOREIGN,
+                            "the tables have version 1, of msgstore 0.2.0: use msgstore"
+                            " export of that version, then msgstore import of this one"
+                            " into another database");
     snprintf(text, sizeof text, "the tables have version %lld, this program needs %d%s",
              (long long)version, MS__PG_VERSION,
              version > MS__PG_VERSION
@@ -5409,7 +5414,7 @@ static ms_result ms__pg_create_step(ms__pg *s, ms__pg_line *line, void *ctx,
     (void)ctx;
     ms_result code = ms__pg_version(line, &version, err);
     bool create = !s->desc.no_create && !s->desc.read_only;
-    if (code == MS_OK && (version >= MS__PG_VERSION || version < 1 || !create))
+    if (code == MS_OK && (version >= MS__PG_VERSION || version < 2 || !create))
         return ms__pg_version_check(version, err);
     if ((code != MS_OK && code != MS_E_NOT_FOUND) || !create) return code;
     MS__PG_TRY(ms__pg_simple(line, "begin", err));

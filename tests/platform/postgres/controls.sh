@@ -267,9 +267,11 @@ control made_keys_are_compared 'appends_are_stored_when_another*' $store \
     'if (b->unanswered && !ms__pg_is_mine(row, stored)) {'
 control kept_numbers_have_a_limit 'a_kept_number*' $store \
     'if (seq > MS__PG_KEPT_MOST)' 'if (seq > INT64_MAX)'
-control migrations_are_under_the_lock 'tables_of_version_1*' $store \
+control migrations_are_under_the_lock 'tables_of_version_2*' $store \
     'if (code == MS_OK) code = ms__pg_migrate(line, err);' \
     'if (code == MS_OK && !s->process) code = ms__pg_migrate(line, err);'
+control tables_of_0_2_0_are_not_migrated 'tables_of_version_1*' $store \
+    'version < 2 || !create' 'version < 1 || !create'
 control frozen_client_is_ended 'appends_go_on_when_a_client_is_frozen*' $store \
     'set idle_in_transaction_session_timeout = %d"' 'set work_mem = %d"'
 control first_attempt_has_a_third 'no_call_fails*' $store \
