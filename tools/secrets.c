@@ -86,6 +86,7 @@ static bool is_begin(ms_str text, size_t at)
 /* Returns whether a word stands at a place of a text. */
 static bool holds(ms_str text, size_t at, const char *word)
 {
+    if (at >= text.len || text.ptr[at] != word[0]) return false; /* most of them */
     size_t len = strlen(word);
     return len <= text.len - at && memcmp(text.ptr + at, word, len) == 0;
 }
@@ -98,9 +99,10 @@ static size_t distinct_at(ms_str text, size_t at)
         "ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "sk-ant-",
         "sk-or-v1-", "xoxb-", "xoxp-",
     };
-    char c = text.ptr[at];
-    if (c != 'g' && c != 's' && c != 'x') return 0;
-    for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++) {
+    char c = text.ptr[at], next = at + 1 < text.len ? text.ptr[at + 1] : '\0';
+    bool may = (c == 'g' && (next == 'h' || next == 'i' || next == 'l')) ||
+               (c == 's' && next == 'k') || (c == 'x' && next == 'o');
+    for (size_t i = 0; may && i < sizeof beginnings / sizeof beginnings[0]; i++) {
         if (holds(text, at, beginnings[i])) return strlen(beginnings[i]);
     }
     return 0;
@@ -233,7 +235,7 @@ static makeup makeup_of(ms_str text)
 /* ---- By form: the table ------------------------------------------------------------ */
 
 typedef struct rule {
-    const char *pattern;      /* the table is sorted by its first character */
+    const char *pattern;      /* two characters, then more or runs; sorted by the first */
     const char *kind;
     double bits;              /* the least entropy, in bits a character */
 } rule;
@@ -493,6 +495,18 @@ static bool is_random(const rule *r, ms_str match)
     return mixed && entropy(rest) >= r->bits && !is_placeholder(rest);
 }
 
+/* Returns the first rule that begins with a character, or with one after it. */
+static size_t first_rule(char c)
+{
+    size_t low = 0, high = sizeof rules / sizeof rules[0];
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (rules[middle].pattern[0] < c) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
 static bool find_by_form(scan *s, size_t at, secret *out)
 {
     ms_str text = s->text;
@@ -503,10 +517,11 @@ static bool find_by_form(scan *s, size_t at, secret *out)
             return false;
         }
     }
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+    char next = at + 1 < text.len ? text.ptr[at + 1] : '\0';
+    for (size_t i = first_rule(first); i < sizeof rules / sizeof rules[0]; i++) {
         const rule *r = &rules[i];
-        if (r->pattern[0] < first) continue;
-        if (r->pattern[0] > first) break;
+        if (r->pattern[0] != first) break;
+        if (r->pattern[1] != next) continue;
         size_t len = pattern_match(r->pattern, s, at);
         if (len == 0 || !is_random(r, part_of(text, at, len))) continue;
         size_t fixed = strcspn(r->pattern, "%");
@@ -566,24 +581,29 @@ static bool find_private_key(ms_str text, size_t at, secret *out)
 
 /* Ends of names. A password may be any word that a person would choose, other values are
  * random. `auth` of Docker has "user:password" in base64. */
+#define WORD(text) text, sizeof text - 1
 static const struct {
     const char *word;
+    size_t len;
     bool password;
 } names[] = {
-    {"password", true},     {"passwd", true},        {"passphrase", true},
-    {"passwort", true},     {"pwd", true},           {"pass", true},
-    {"secret", true},       {"token", false},        {"apikey", false},
-    {"api_key", false},     {"api-key", false},      {"accesskey", false},
-    {"access_key", false},  {"access-key", false},   {"secretkey", false},
-    {"secret_key", false},  {"secret-key", false},   {"privatekey", false},
-    {"private_key", false}, {"auth_key", false},     {"authkey", false},
-    {"credential", false},  {"credentials", false},  {"accountkey", false},
-    {"account_key", false}, {"encryption_key", false}, {"signing_key", false},
-    {"service_key", false}, {"master_key", false},   {"authorization", false},
-    {"_auth", false},       {"authtoken", false},    {"client_key", false},
-    {"auth", false},        {"api key", false},      {"access key", false},
-    {"secret key", false},
+    {WORD("password"), true}, {WORD("passwd"), true}, {WORD("passphrase"), true},
+    {WORD("passwort"), true}, {WORD("pwd"), true}, {WORD("pass"), true},
+    {WORD("secret"), true}, {WORD("token"), false}, {WORD("apikey"), false},
+    {WORD("api_key"), false}, {WORD("api-key"), false}, {WORD("accesskey"), false},
+    {WORD("access_key"), false}, {WORD("access-key"), false},
+    {WORD("secretkey"), false}, {WORD("secret_key"), false},
+    {WORD("secret-key"), false}, {WORD("privatekey"), false},
+    {WORD("private_key"), false}, {WORD("auth_key"), false}, {WORD("authkey"), false},
+    {WORD("credential"), false}, {WORD("credentials"), false},
+    {WORD("accountkey"), false}, {WORD("account_key"), false},
+    {WORD("encryption_key"), false}, {WORD("signing_key"), false},
+    {WORD("service_key"), false}, {WORD("master_key"), false},
+    {WORD("authorization"), false}, {WORD("_auth"), false}, {WORD("authtoken"), false},
+    {WORD("client_key"), false}, {WORD("auth"), false}, {WORD("api key"), false},
+    {WORD("access key"), false}, {WORD("secret key"), false},
 };
+#undef WORD
 
 /* Returns the end of the name before a ':' or '=', perhaps in quotes; 0 if there is
  * none. */
@@ -1214,6 +1234,10 @@ static bool level_up(const decoded *below, decoded *l, ms_arena *arena, bool *mo
     if (out == NULL) return false;
     memcpy(out, text.ptr, at);
     while (at < text.len) {
+        if (text.ptr[at] != '\\') {
+            out[len++] = text.ptr[at++];
+            continue;
+        }
         at += decode_one(text, at, bytes, &n);
         memcpy(out + len, bytes, n);
         len += n;

@@ -687,10 +687,16 @@ TEST(search_takes_four_times_as_long_when_a_text_is_four_times_as_long)
     }
 }
 
-TEST(rules_are_sorted_by_their_first_character)
+/* The search finds the first rule of a character by halves, and compares the second. */
+TEST(rules_are_sorted_and_begin_with_two_characters)
 {
-    for (size_t i = 1; i < COUNT(rules); i++) {
-        assert_true(rules[i - 1].pattern[0] <= rules[i].pattern[0]);
+    for (size_t i = 0; i < COUNT(rules); i++) {
+        const char *pattern = rules[i].pattern;
+        size_t first = first_rule(pattern[0]);
+        if (strcspn(pattern, "%") < 2) fail_msg("%s has one", pattern);
+        if (i > 0) assert_true(rules[i - 1].pattern[0] <= pattern[0]);
+        assert_true(first <= i && rules[first].pattern[0] == pattern[0]);
+        assert_true(first == 0 || rules[first - 1].pattern[0] < pattern[0]);
     }
 }
 
