@@ -647,9 +647,12 @@ static int name_before(ms_str text, size_t at)
 
 enum { VALUE_MAX = 4096 };
 
-/* Returns whether a value ends before a character, in quotes or without. */
+/* Returns whether a value ends before a character, in quotes or without. In quotes it has
+ * any letters, without them those of ASCII: a sentence can follow without a blank. */
 static bool ends_value(char c, bool quoted)
 {
+    bool ascii = (unsigned char)c < 0x80;
+    if (!ascii) return !quoted;
     if (c <= ' ' || c == 0x7f || strchr("\"'`", c) != NULL) return true;
     return !quoted && strchr("\\,;(){}[]<>&|", c) != NULL;
 }
@@ -869,7 +872,7 @@ static bool find_in_option(scan *s, size_t at, secret *out)
 
 static bool is_plain_in_url(char c)
 {
-    return c > ' ' && c != 0x7f && strchr("/@\"'`\\<>{}()", c) == NULL;
+    return c > ' ' && (unsigned char)c < 0x7f && strchr("/@\"'`\\<>{}()", c) == NULL;
 }
 
 /* Returns whether a value stands for a password in examples and scripts: a word for one,
