@@ -415,6 +415,8 @@ enum { SETS = sizeof sets - 1, RUNS = 4 };
 typedef struct scan {
     ms_str text;
     struct { size_t from, to; } runs[RUNS][SETS];
+    size_t at, done;          /* the next place; where the last secret ends */
+    secret waiting;           /* it is found, and comes after those before it */
 } scan;
 
 /* Returns the end of the run of a set that is the nth one of a pattern. */
@@ -634,9 +636,11 @@ static bool is_in_mark(ms_str text, size_t at)
 static int name_before(ms_str text, size_t at)
 {
     size_t end = name_end(text, at);
+    char last = end > 0 ? to_lower(text.ptr[end - 1]) : '\0';
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        size_t len = strlen(names[i].word);
-        if (len > end || !holds_any_case(text, end - len, names[i].word)) continue;
+        size_t len = names[i].len;
+        if (names[i].word[len - 1] != last || len > end ||
+            !holds_any_case(text, end - len, names[i].word)) continue;
         bool whole = strcmp(names[i].word, "pass") == 0 ||
                      strcmp(names[i].word, "auth") == 0;
         if (whole && !is_begin(text, end - len)) continue;
@@ -911,16 +915,24 @@ static bool find_in_url(ms_str text, size_t at, secret *out)
     return true;
 }
 
+/* Returns whether a word begins at a place, after a blank. That of a mark joins it. */
+static bool is_word_begin(ms_str text, size_t at)
+{
+    enum { BEFORE_KIND = sizeof "[masked " - 1 };
+    if (at == 0) return true;
+    bool mark = at >= BEFORE_KIND && mark_at(text, at - BEFORE_KIND) > 0;
+    return is_blank_at(text, at - 1) && !mark;
+}
+
 /* Returns the word before a place, and moves the place to its beginning. Absent: there is
- * none, or none of at most 100 bytes with a blank after it. */
+ * none with at most 100 blanks after it. Its length has no bound, which a mark would
+ * change. */
 static ms_str word_before(ms_str text, size_t *at)
 {
     size_t end = *at, begin;
     while (end > 0 && *at - end < 100 && is_blank_at(text, end - 1)) end--;
-    for (begin = end; begin > 0 && end - begin < 100 && !is_blank_at(text, begin - 1);) {
-        begin--;
-    }
-    bool whole = end < *at && end > begin && (begin == 0 || is_blank_at(text, begin - 1));
+    for (begin = end; !is_word_begin(text, begin);) begin--;
+    bool whole = end < *at && end > begin;
     *at = begin;
     return whole ? part_of(text, begin, end - begin) : ms_str_n(NULL, 0);
 }
@@ -1164,20 +1176,35 @@ static bool find_here(scan *s, size_t at, unsigned classes, secret *out)
     }
 }
 
-/* Finds the next secret at or after *from and moves *from past it. Of one that begins in
- * the one before, what follows that. */
-static bool scan_next(scan *s, unsigned classes, size_t *from, secret *out)
+/* Finds the next secret and goes past it. Of one that begins in the one before, what
+ * follows that. A secret that a place before it shows waits for those between both: the
+ * user of https://USER:PASSWORD@host can be a token. */
+static bool scan_next(scan *s, unsigned classes, secret *out)
 {
-    size_t begin = *from;
-    for (size_t at = begin; at < s->text.len; at++) {
-        if (!find_here(s, at, classes, out) || out->at + out->len <= begin) continue;
-        *from = out->at + out->len;
-        if (out->at < begin) out->at = begin;
-        out->len = *from - out->at;
+    for (;;) {
+        bool waits = s->waiting.len > 0, any = false;
+        size_t end = waits ? s->waiting.at : s->text.len, at = s->at;
+        for (; !any && at < end; at++) {
+            any = find_here(s, at, classes, out) && out->at + out->len > s->done &&
+                  out->at < end;
+        }
+        s->at = at;
+        if (!any && !waits) return false;
+        if (any && !waits && out->at > at) {
+            s->waiting = *out;
+            continue;
+        }
+        if (!any) {
+            *out = s->waiting;
+            s->waiting.len = 0;
+        }
+        s->at = out->at + out->len;
+        if (s->at <= s->done) continue; /* another one has all of it */
+        if (out->at < s->done) out->at = s->done;
+        out->len = s->at - out->at;
+        s->done = s->at;
         return true;
     }
-    *from = s->text.len;
-    return false;
 }
 
 
@@ -1298,11 +1325,10 @@ static bool search_level(decoded *levels, size_t k, unsigned classes, ms_arena *
 {
     scan s;
     secret found;
-    size_t from = 0;
     memset(&s, 0, sizeof s);
     s.text = levels[k].text;
     for (size_t i = 1; i <= k; i++) levels[i].at = levels[i].below = 0;
-    while (scan_next(&s, classes, &from, &found)) {
+    while (scan_next(&s, classes, &found)) {
         if (k < LEVELS && is_in_escape(s.text, found.at)) continue;
         found.text = part_of(s.text, found.at, found.len);
         size_t end = found.at + found.len;

@@ -389,6 +389,37 @@ TEST(mask_leaves_no_tail_when_a_secret_has_escapes)
     ms_arena_deinit(&arena);
 }
 
+#define LONG_WORD "0123456789.0123456789.0123456789.0123456789.0123456789.0123456789." \
+                  "0123456789.012345678"
+
+/* A mark stands for what it hides: what is beside it is a secret as it was before. */
+TEST(masking_changes_nothing_when_a_text_was_masked_before)
+{
+    static const char *const texts[] = {
+        /* a mark is one word, which has an option's hyphen */
+        " mysql -phunter2\"x mysql -phunter2\"y",
+        " mysql -phunter2a\"x# curl -u ann:hunter2b",
+        /* it can make a word shorter than a bound */
+        " mysql -phunter2\"" LONG_WORD " mysql -phunter2\"y",
+        /* the user before a password can be a token */
+        "https://" "ghp_aB3dE5gH7jK9mN1pQ3sT5vX7zA9cD1fG3hJ5" ":x-oauth-basic@a.b/c",
+        "curl -u " "ghp_aB3dE5gH7jK9mN1pQ3sT5vX7zA9cD1fG3hJ5" ":x-oauth-basic a.b/c",
+        "curl -u ann@b.org:hunter2b a.b/c",
+    };
+    ms_arena arena = {0};
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        ms_value once, twice;
+        ms_value text = ms_text(texts[i]);
+        assert_true(secrets_mask(text, SECRETS_PERSONAL, &arena, NULL, NULL, &once));
+        assert_ptr_not_equal(once.text.ptr, text.text.ptr);
+        assert_true(secrets_mask(once, SECRETS_PERSONAL, &arena, NULL, NULL, &twice));
+        if (twice.text.ptr != once.text.ptr)
+            fail_msg("%.*s: %.*s", (int)once.text.len, once.text.ptr, (int)twice.text.len,
+                     twice.text.ptr);
+    }
+    ms_arena_deinit(&arena);
+}
+
 TEST(masking_changes_nothing_else_when_a_text_has_secrets)
 {
     uint64_t rng = test_seed() + 2;
