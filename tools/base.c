@@ -109,6 +109,7 @@ static bool is_in(const span *spans, size_t n, uint32_t point)
 
 unsigned columns_of(uint32_t point)
 {
+    if (point < joining[0].first) return 1; /* before the tables */
     if (is_in(joining, COUNT_OF(joining), point)) return 0;
     return is_in(wide, COUNT_OF(wide), point) ? 2 : 1;
 }
@@ -116,9 +117,13 @@ unsigned columns_of(uint32_t point)
 uint32_t next_point(ms_str *text)
 {
     const unsigned char *p = (const unsigned char *)text->ptr;
-    size_t len = p[0] < 0x80 ? 1 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+    if (p[0] < 0x80) {
+        *text = ms_str_n(text->ptr + 1, text->len - 1);
+        return p[0];
+    }
+    size_t len = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
     bool good = len <= text->len && ms_utf8_check(ms_str_n(text->ptr, len), NULL);
-    uint32_t point = len == 1 ? p[0] : p[0] & (0xffu >> (len + 1));
+    uint32_t point = p[0] & (0xffu >> (len + 1));
     for (size_t i = 1; good && i < len; i++) point = point << 6 | (p[i] & 0x3fu);
     if (!good) len = 1;
     *text = ms_str_n(text->ptr + len, text->len - len);
@@ -134,6 +139,7 @@ uint32_t visible(uint32_t point)
     if (point == '\n' || point == '\r' || point == '\t') return ' ';
     if (point < 0x20) return 0x2400 + point;
     if (point == 0x7f) return 0x2421;
+    if (point < controls[0].first) return point;
     return is_in(controls, COUNT_OF(controls), point) ? 0xfffd : point;
 }
 

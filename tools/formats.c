@@ -397,25 +397,24 @@ static void read_entry(text_reading *in, uint64_t offset, ms_str value)
 }
 
 /* Reads a line that is not one value: whole entries that follow each other without a
- * newline, and what follows a torn one. */
+ * newline, and what follows a torn one. err: why the line is none. */
 static void read_joined(text_reading *in, uint64_t offset, ms_str line, ms_error *err)
 {
     ms_str value;
-    while (line.len > 0 && goes_on(in)) {
-        size_t len = line.len;
-        if (check_value(in, line, &value, err) == MS_OK) {
-            read_entry(in, offset, value);
-        } else if ((len = first_object(line, err)) > 0) {
-            ms_str first = ms_str_n(line.ptr, len);
-            if (check_value(in, first, &value, err) == MS_OK) {
-                read_entry(in, offset, value);
-            }
-        } else {
+    for (;;) {
+        size_t len = first_object(line, err);
+        if (len == 0) {
             len = last_object(in, line);
             bad_json(in, offset, err);
+        } else if (check_value(in, ms_str_n(line.ptr, len), &value, err) == MS_OK) {
+            read_entry(in, offset, value);
         }
         line = ms_str_n(line.ptr + len, line.len - len);
         offset += len;
+        if (line.len == 0 || !goes_on(in)) return;
+        if (check_value(in, line, &value, err) != MS_OK) continue;
+        read_entry(in, offset, value);
+        return;
     }
 }
 

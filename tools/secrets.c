@@ -86,6 +86,7 @@ static bool is_begin(ms_str text, size_t at)
 /* Returns whether a word stands at a place of a text. */
 static bool holds(ms_str text, size_t at, const char *word)
 {
+    if (at >= text.len || text.ptr[at] != word[0]) return false; /* most of them */
     size_t len = strlen(word);
     return len <= text.len - at && memcmp(text.ptr + at, word, len) == 0;
 }
@@ -98,9 +99,10 @@ static size_t distinct_at(ms_str text, size_t at)
         "ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "sk-ant-",
         "sk-or-v1-", "xoxb-", "xoxp-",
     };
-    char c = text.ptr[at];
-    if (c != 'g' && c != 's' && c != 'x') return 0;
-    for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++) {
+    char c = text.ptr[at], next = at + 1 < text.len ? text.ptr[at + 1] : '\0';
+    bool may = (c == 'g' && (next == 'h' || next == 'i' || next == 'l')) ||
+               (c == 's' && next == 'k') || (c == 'x' && next == 'o');
+    for (size_t i = 0; may && i < sizeof beginnings / sizeof beginnings[0]; i++) {
         if (holds(text, at, beginnings[i])) return strlen(beginnings[i]);
     }
     return 0;
@@ -233,7 +235,7 @@ static makeup makeup_of(ms_str text)
 /* ---- By form: the table ------------------------------------------------------------ */
 
 typedef struct rule {
-    const char *pattern;      /* the table is sorted by its first character */
+    const char *pattern;      /* two characters, then more or runs; sorted by the first */
     const char *kind;
     double bits;              /* the least entropy, in bits a character */
 } rule;
@@ -413,6 +415,8 @@ enum { SETS = sizeof sets - 1, RUNS = 4 };
 typedef struct scan {
     ms_str text;
     struct { size_t from, to; } runs[RUNS][SETS];
+    size_t at, done;          /* the next place; where the last secret ends */
+    secret waiting;           /* it is found, and comes after those before it */
 } scan;
 
 /* Returns the end of the run of a set that is the nth one of a pattern. */
@@ -493,6 +497,18 @@ static bool is_random(const rule *r, ms_str match)
     return mixed && entropy(rest) >= r->bits && !is_placeholder(rest);
 }
 
+/* Returns the first rule that begins with a character, or with one after it. */
+static size_t first_rule(char c)
+{
+    size_t low = 0, high = sizeof rules / sizeof rules[0];
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (rules[middle].pattern[0] < c) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
 static bool find_by_form(scan *s, size_t at, secret *out)
 {
     ms_str text = s->text;
@@ -503,10 +519,11 @@ static bool find_by_form(scan *s, size_t at, secret *out)
             return false;
         }
     }
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+    char next = at + 1 < text.len ? text.ptr[at + 1] : '\0';
+    for (size_t i = first_rule(first); i < sizeof rules / sizeof rules[0]; i++) {
         const rule *r = &rules[i];
-        if (r->pattern[0] < first) continue;
-        if (r->pattern[0] > first) break;
+        if (r->pattern[0] != first) break;
+        if (r->pattern[1] != next) continue;
         size_t len = pattern_match(r->pattern, s, at);
         if (len == 0 || !is_random(r, part_of(text, at, len))) continue;
         size_t fixed = strcspn(r->pattern, "%");
@@ -566,24 +583,29 @@ static bool find_private_key(ms_str text, size_t at, secret *out)
 
 /* Ends of names. A password may be any word that a person would choose, other values are
  * random. `auth` of Docker has "user:password" in base64. */
+#define WORD(text) text, sizeof text - 1
 static const struct {
     const char *word;
+    size_t len;
     bool password;
 } names[] = {
-    {"password", true},     {"passwd", true},        {"passphrase", true},
-    {"passwort", true},     {"pwd", true},           {"pass", true},
-    {"secret", true},       {"token", false},        {"apikey", false},
-    {"api_key", false},     {"api-key", false},      {"accesskey", false},
-    {"access_key", false},  {"access-key", false},   {"secretkey", false},
-    {"secret_key", false},  {"secret-key", false},   {"privatekey", false},
-    {"private_key", false}, {"auth_key", false},     {"authkey", false},
-    {"credential", false},  {"credentials", false},  {"accountkey", false},
-    {"account_key", false}, {"encryption_key", false}, {"signing_key", false},
-    {"service_key", false}, {"master_key", false},   {"authorization", false},
-    {"_auth", false},       {"authtoken", false},    {"client_key", false},
-    {"auth", false},        {"api key", false},      {"access key", false},
-    {"secret key", false},
+    {WORD("password"), true}, {WORD("passwd"), true}, {WORD("passphrase"), true},
+    {WORD("passwort"), true}, {WORD("pwd"), true}, {WORD("pass"), true},
+    {WORD("secret"), true}, {WORD("token"), false}, {WORD("apikey"), false},
+    {WORD("api_key"), false}, {WORD("api-key"), false}, {WORD("accesskey"), false},
+    {WORD("access_key"), false}, {WORD("access-key"), false},
+    {WORD("secretkey"), false}, {WORD("secret_key"), false},
+    {WORD("secret-key"), false}, {WORD("privatekey"), false},
+    {WORD("private_key"), false}, {WORD("auth_key"), false}, {WORD("authkey"), false},
+    {WORD("credential"), false}, {WORD("credentials"), false},
+    {WORD("accountkey"), false}, {WORD("account_key"), false},
+    {WORD("encryption_key"), false}, {WORD("signing_key"), false},
+    {WORD("service_key"), false}, {WORD("master_key"), false},
+    {WORD("authorization"), false}, {WORD("_auth"), false}, {WORD("authtoken"), false},
+    {WORD("client_key"), false}, {WORD("auth"), false}, {WORD("api key"), false},
+    {WORD("access key"), false}, {WORD("secret key"), false},
 };
+#undef WORD
 
 /* Returns the end of the name before a ':' or '=', perhaps in quotes; 0 if there is
  * none. */
@@ -614,9 +636,11 @@ static bool is_in_mark(ms_str text, size_t at)
 static int name_before(ms_str text, size_t at)
 {
     size_t end = name_end(text, at);
+    char last = end > 0 ? to_lower(text.ptr[end - 1]) : '\0';
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        size_t len = strlen(names[i].word);
-        if (len > end || !holds_any_case(text, end - len, names[i].word)) continue;
+        size_t len = names[i].len;
+        if (names[i].word[len - 1] != last || len > end ||
+            !holds_any_case(text, end - len, names[i].word)) continue;
         bool whole = strcmp(names[i].word, "pass") == 0 ||
                      strcmp(names[i].word, "auth") == 0;
         if (whole && !is_begin(text, end - len)) continue;
@@ -627,9 +651,12 @@ static int name_before(ms_str text, size_t at)
 
 enum { VALUE_MAX = 4096 };
 
-/* Returns whether a value ends before a character, in quotes or without. */
+/* Returns whether a value ends before a character, in quotes or without. In quotes it has
+ * any letters, without them those of ASCII: a sentence can follow without a blank. */
 static bool ends_value(char c, bool quoted)
 {
+    bool ascii = (unsigned char)c < 0x80;
+    if (!ascii) return !quoted;
     if (c <= ' ' || c == 0x7f || strchr("\"'`", c) != NULL) return true;
     return !quoted && strchr("\\,;(){}[]<>&|", c) != NULL;
 }
@@ -849,7 +876,7 @@ static bool find_in_option(scan *s, size_t at, secret *out)
 
 static bool is_plain_in_url(char c)
 {
-    return c > ' ' && c != 0x7f && strchr("/@\"'`\\<>{}()", c) == NULL;
+    return c > ' ' && (unsigned char)c < 0x7f && strchr("/@\"'`\\<>{}()", c) == NULL;
 }
 
 /* Returns whether a value stands for a password in examples and scripts: a word for one,
@@ -888,16 +915,24 @@ static bool find_in_url(ms_str text, size_t at, secret *out)
     return true;
 }
 
+/* Returns whether a word begins at a place, after a blank. That of a mark joins it. */
+static bool is_word_begin(ms_str text, size_t at)
+{
+    enum { BEFORE_KIND = sizeof "[masked " - 1 };
+    if (at == 0) return true;
+    bool mark = at >= BEFORE_KIND && mark_at(text, at - BEFORE_KIND) > 0;
+    return is_blank_at(text, at - 1) && !mark;
+}
+
 /* Returns the word before a place, and moves the place to its beginning. Absent: there is
- * none, or none of at most 100 bytes with a blank after it. */
+ * none with at most 100 blanks after it. Its length has no bound, which a mark would
+ * change. */
 static ms_str word_before(ms_str text, size_t *at)
 {
     size_t end = *at, begin;
     while (end > 0 && *at - end < 100 && is_blank_at(text, end - 1)) end--;
-    for (begin = end; begin > 0 && end - begin < 100 && !is_blank_at(text, begin - 1);) {
-        begin--;
-    }
-    bool whole = end < *at && end > begin && (begin == 0 || is_blank_at(text, begin - 1));
+    for (begin = end; !is_word_begin(text, begin);) begin--;
+    bool whole = end < *at && end > begin;
     *at = begin;
     return whole ? part_of(text, begin, end - begin) : ms_str_n(NULL, 0);
 }
@@ -1141,20 +1176,35 @@ static bool find_here(scan *s, size_t at, unsigned classes, secret *out)
     }
 }
 
-/* Finds the next secret at or after *from and moves *from past it. Of one that begins in
- * the one before, what follows that. */
-static bool scan_next(scan *s, unsigned classes, size_t *from, secret *out)
+/* Finds the next secret and goes past it. Of one that begins in the one before, what
+ * follows that. A secret that a place before it shows waits for those between both: the
+ * user of https://USER:PASSWORD@host can be a token. */
+static bool scan_next(scan *s, unsigned classes, secret *out)
 {
-    size_t begin = *from;
-    for (size_t at = begin; at < s->text.len; at++) {
-        if (!find_here(s, at, classes, out) || out->at + out->len <= begin) continue;
-        *from = out->at + out->len;
-        if (out->at < begin) out->at = begin;
-        out->len = *from - out->at;
+    for (;;) {
+        bool waits = s->waiting.len > 0, any = false;
+        size_t end = waits ? s->waiting.at : s->text.len, at = s->at;
+        for (; !any && at < end; at++) {
+            any = find_here(s, at, classes, out) && out->at + out->len > s->done &&
+                  out->at < end;
+        }
+        s->at = at;
+        if (!any && !waits) return false;
+        if (any && !waits && out->at > at) {
+            s->waiting = *out;
+            continue;
+        }
+        if (!any) {
+            *out = s->waiting;
+            s->waiting.len = 0;
+        }
+        s->at = out->at + out->len;
+        if (s->at <= s->done) continue; /* another one has all of it */
+        if (out->at < s->done) out->at = s->done;
+        out->len = s->at - out->at;
+        s->done = s->at;
         return true;
     }
-    *from = s->text.len;
-    return false;
 }
 
 
@@ -1214,6 +1264,10 @@ static bool level_up(const decoded *below, decoded *l, ms_arena *arena, bool *mo
     if (out == NULL) return false;
     memcpy(out, text.ptr, at);
     while (at < text.len) {
+        if (text.ptr[at] != '\\') {
+            out[len++] = text.ptr[at++];
+            continue;
+        }
         at += decode_one(text, at, bytes, &n);
         memcpy(out + len, bytes, n);
         len += n;
@@ -1271,11 +1325,10 @@ static bool search_level(decoded *levels, size_t k, unsigned classes, ms_arena *
 {
     scan s;
     secret found;
-    size_t from = 0;
     memset(&s, 0, sizeof s);
     s.text = levels[k].text;
     for (size_t i = 1; i <= k; i++) levels[i].at = levels[i].below = 0;
-    while (scan_next(&s, classes, &from, &found)) {
+    while (scan_next(&s, classes, &found)) {
         if (k < LEVELS && is_in_escape(s.text, found.at)) continue;
         found.text = part_of(s.text, found.at, found.len);
         size_t end = found.at + found.len;

@@ -422,12 +422,14 @@ static const char *differs(const ms_envelope *a, const ms_envelope *b)
 
 static void must_mask(const ms_envelope *m)
 {
-    ms_envelope once = *m, twice;
+    ms_envelope once, twice;
     const ms_msg *msg;
     ms_error err;
     step = "secrets";
+    memcpy(&once, m, sizeof once);
     if (!secrets_mask_message(&once, SECRETS_PERSONAL, &arena, NULL, NULL))
         wrong("no memory", NULL);
+    if (memcmp(&once, m, sizeof once) == 0) return; /* the same would be masked again */
     if (ms_encode(&once, &arena, &msg, &err) != MS_OK)
         wrong("masked, it is refused", &err);
     twice = once;

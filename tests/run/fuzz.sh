@@ -66,7 +66,7 @@ plain_addresses()
 fuzz()
 {
     local name=$1 log=$3 corpus=$out/corpus/$1 crashes=$out/crashes/$1 seeds=$out/seeds/$1
-    local options=(-max_len="$5" -timeout=20 -entropic=0 -detect_leaks=0
+    local options=(-max_len="$5" -timeout=20 -entropic=0 -detect_leaks=0 -reload=0
         -print_final_stats=1 -print_funcs=0 -print_pcs=0 -artifact_prefix="$crashes/")
     mkdir -p "$corpus" "$crashes"
     rm -rf "$seeds"

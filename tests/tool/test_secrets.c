@@ -365,6 +365,12 @@ static const struct {
     {"{\"a\":\"{\\\"password\\\":\\\"h7Kq\\\\\\\\x2Zp!m9\\\"}\"}",
      "{\"a\":\"{\\\"password\\\":\\\"[masked password]\\\"}\"}", true},
     {"password='h7Kq\\x2Zp!m9' and", "password='[masked password]' and", false},
+    {"{\"password\":\"gr\xc3\xbcn7Kq!m9\"}", "{\"password\":\"[masked password]\"}",
+     true},
+    {"{\"password\":\"gr\\u00fcn7Kq!m9\"}", "{\"password\":\"[masked password]\"}",
+     true},
+    {"password: x7Kq!m9ab\xef\xbc\x8cthen", "password: [masked password]\xef\xbc\x8cthen",
+     false},
     {"-----BE" "GIN \",\"PRIVATE KEY-----aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
      "-----BE" "GIN \",\"PRIVATE KEY-----aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
      false},
@@ -379,6 +385,37 @@ TEST(mask_leaves_no_tail_when_a_secret_has_escapes)
         ms_str is = masked_text(value, &arena);
         if (!ms_str_equal(is, ms_str_of(spellings[i].masked)))
             fail_msg("%s: %.*s", spellings[i].text, (int)is.len, is.ptr);
+    }
+    ms_arena_deinit(&arena);
+}
+
+#define LONG_WORD "0123456789.0123456789.0123456789.0123456789.0123456789.0123456789." \
+                  "0123456789.012345678"
+
+/* A mark stands for what it hides: what is beside it is a secret as it was before. */
+TEST(masking_changes_nothing_when_a_text_was_masked_before)
+{
+    static const char *const texts[] = {
+        /* a mark is one word, which has an option's hyphen */
+        " mysql -phunter2\"x mysql -phunter2\"y",
+        " mysql -phunter2a\"x# curl -u ann:hunter2b",
+        /* it can make a word shorter than a bound */
+        " mysql -phunter2\"" LONG_WORD " mysql -phunter2\"y",
+        /* the user before a password can be a token */
+        "https://" "ghp_aB3dE5gH7jK9mN1pQ3sT5vX7zA9cD1fG3hJ5" ":x-oauth-basic@a.b/c",
+        "curl -u " "ghp_aB3dE5gH7jK9mN1pQ3sT5vX7zA9cD1fG3hJ5" ":x-oauth-basic a.b/c",
+        "curl -u ann@b.org:hunter2b a.b/c",
+    };
+    ms_arena arena = {0};
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        ms_value once, twice;
+        ms_value text = ms_text(texts[i]);
+        assert_true(secrets_mask(text, SECRETS_PERSONAL, &arena, NULL, NULL, &once));
+        assert_ptr_not_equal(once.text.ptr, text.text.ptr);
+        assert_true(secrets_mask(once, SECRETS_PERSONAL, &arena, NULL, NULL, &twice));
+        if (twice.text.ptr != once.text.ptr)
+            fail_msg("%.*s: %.*s", (int)once.text.len, once.text.ptr, (int)twice.text.len,
+                     twice.text.ptr);
     }
     ms_arena_deinit(&arena);
 }
@@ -687,10 +724,16 @@ TEST(search_takes_four_times_as_long_when_a_text_is_four_times_as_long)
     }
 }
 
-TEST(rules_are_sorted_by_their_first_character)
+/* The search finds the first rule of a character by halves, and compares the second. */
+TEST(rules_are_sorted_and_begin_with_two_characters)
 {
-    for (size_t i = 1; i < COUNT(rules); i++) {
-        assert_true(rules[i - 1].pattern[0] <= rules[i].pattern[0]);
+    for (size_t i = 0; i < COUNT(rules); i++) {
+        const char *pattern = rules[i].pattern;
+        size_t first = first_rule(pattern[0]);
+        if (strcspn(pattern, "%") < 2) fail_msg("%s has one", pattern);
+        if (i > 0) assert_true(rules[i - 1].pattern[0] <= pattern[0]);
+        assert_true(first <= i && rules[first].pattern[0] == pattern[0]);
+        assert_true(first == 0 || rules[first - 1].pattern[0] < pattern[0]);
     }
 }
 
