@@ -2915,7 +2915,9 @@ MS_API size_t ms_mem_size(size_t n, size_t field_bytes, size_t locations, size_t
  * (a 16th with units over 8). MS_E_IO: a callback failed, or the flash differs from the
  * data written; the message is absent. MS_E_POISONED: the last program call of an append
  * failed, so it is unknown whether the message is stored; open the store again.
- * ms_redact returns MS_E_UNSUPPORTED. */
+ * MS_E_FOREIGN: a sector has another format (of msgstore 0.2.0), or another size; it is
+ * not changed. Flash that was used for something else is taken. ms_redact returns
+ * MS_E_UNSUPPORTED. */
 
 /* Set the first seven members, zero the others. It must outlive the store. */
 typedef struct ms_flash {
@@ -6613,9 +6615,9 @@ static ms_result ms__check_body(const unsigned char *r, uint64_t offset, ms_erro
     return ms__check_fields(r, offset, err);
 }
 
-/* Returns what a LOCATION has at MS__AT_BY_KIND. MS__FACTS_ALL: it repeats all facts of its
- * location, and changes none. More: units of 8 bytes that the changes of facts may take
- * before they are to be repeated, at least 2. 0: not known. */
+/* Returns what a LOCATION has at MS__AT_BY_KIND. MS__FACTS_ALL: it repeats all facts of
+ * its location, and changes none. More: units of 8 bytes that the changes of facts may
+ * take before they are to be repeated, at least 2. 0: not known. */
 #define MS__FACTS_ALL 1u
 
 static MS__UNUSED uint32_t ms__facts_left(const unsigned char *r)
@@ -14593,13 +14595,20 @@ static uint32_t ms__burn_records(const ms__mem *m, const unsigned char *r, uint3
 
 /* ---- Headers and frames. */
 
+/* Reads a sector's header. A whole one of another format, or of sectors of another size,
+ * is refused: the sector would count as empty, and be erased in its turn. */
 static ms_result ms__sector_header(const ms_flash *f, uint32_t sector, unsigned char *h,
                                    bool *holds, ms_error *err)
 {
     MS__TRY(ms__flash_read(f, sector, 0, h, MS__SECTOR_HEADER, err));
-    *holds = ms__get32(h) == MS__FLASH_MAGIC && ms__get32(h + 4) == f->sector_size &&
-             ms__get32(h + 24) == ms__crc32c(0, h, 24);
-    return MS_OK;
+    uint32_t magic = ms__get32(h), size = ms__get32(h + 4);
+    bool whole = ms__get32(h + 24) == ms__crc32c(0, h, 24);
+    *holds = whole && magic == MS__FLASH_MAGIC && size == f->sector_size;
+    if (!whole || *holds || (magic ^ MS__FLASH_MAGIC) << 8 != 0) return MS_OK;
+    return ms__fail(err, MS_E_FOREIGN,
+                    "sector %u of the flash has format %u and %u bytes, format 3 and %u"
+                    " were expected; what is erased begins anew", (uint64_t)sector,
+                    (uint64_t)(h[3] - '0'), (uint64_t)size, (uint64_t)f->sector_size);
 }
 
 static uint32_t ms__flash_next(const ms_flash *f) { return (f->sector + 1) % f->sectors; }

@@ -18,7 +18,9 @@
  * (a 16th with units over 8). MS_E_IO: a callback failed, or the flash differs from the
  * data written; the message is absent. MS_E_POISONED: the last program call of an append
  * failed, so it is unknown whether the message is stored; open the store again.
- * ms_redact returns MS_E_UNSUPPORTED. */
+ * MS_E_FOREIGN: a sector has another format (of msgstore 0.2.0), or another size; it is
+ * not changed. Flash that was used for something else is taken. ms_redact returns
+ * MS_E_UNSUPPORTED. */
 
 /* Set the first seven members, zero the others. It must outlive the store. */
 typedef struct ms_flash {

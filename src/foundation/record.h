@@ -407,9 +407,9 @@ static ms_result ms__check_body(const unsigned char *r, uint64_t offset, ms_erro
     return ms__check_fields(r, offset, err);
 }
 
-/* Returns what a LOCATION has at MS__AT_BY_KIND. MS__FACTS_ALL: it repeats all facts of its
- * location, and changes none. More: units of 8 bytes that the changes of facts may take
- * before they are to be repeated, at least 2. 0: not known. */
+/* Returns what a LOCATION has at MS__AT_BY_KIND. MS__FACTS_ALL: it repeats all facts of
+ * its location, and changes none. More: units of 8 bytes that the changes of facts may
+ * take before they are to be repeated, at least 2. 0: not known. */
 #define MS__FACTS_ALL 1u
 
 static MS__UNUSED uint32_t ms__facts_left(const unsigned char *r)

@@ -133,13 +133,20 @@ static uint32_t ms__burn_records(const ms__mem *m, const unsigned char *r, uint3
 
 /* ---- Headers and frames. */
 
+/* Reads a sector's header. A whole one of another format, or of sectors of another size,
+ * is refused: the sector would count as empty, and be erased in its turn. */
 static ms_result ms__sector_header(const ms_flash *f, uint32_t sector, unsigned char *h,
                                    bool *holds, ms_error *err)
 {
     MS__TRY(ms__flash_read(f, sector, 0, h, MS__SECTOR_HEADER, err));
-    *holds = ms__get32(h) == MS__FLASH_MAGIC && ms__get32(h + 4) == f->sector_size &&
-             ms__get32(h + 24) == ms__crc32c(0, h, 24);
-    return MS_OK;
+    uint32_t magic = ms__get32(h), size = ms__get32(h + 4);
+    bool whole = ms__get32(h + 24) == ms__crc32c(0, h, 24);
+    *holds = whole && magic == MS__FLASH_MAGIC && size == f->sector_size;
+    if (!whole || *holds || (magic ^ MS__FLASH_MAGIC) << 8 != 0) return MS_OK;
+    return ms__fail(err, MS_E_FOREIGN,
+                    "sector %u of the flash has format %u and %u bytes, format 3 and %u"
+                    " were expected; what is erased begins anew", (uint64_t)sector,
+                    (uint64_t)(h[3] - '0'), (uint64_t)size, (uint64_t)f->sector_size);
 }
 
 static uint32_t ms__flash_next(const ms_flash *f) { return (f->sector + 1) % f->sectors; }

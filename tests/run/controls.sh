@@ -2221,6 +2221,8 @@ controls()
         ms__text_move '(const char *)to + at' 'text->ptr'
     control ring_forgets_numbers gcc test_ring numbers_go_on_when_all_is_dropped 10 \
         ms__ring_enter 'if (m->tail.names.last_seq >= given) return;' 'return;'
+    control flash_of_another_format_taken gcc test_flash flash_of_another_format_or_sector_size_is_refused 1 \
+        ms__sector_header '!whole || *holds' 'true'
     control flash_commit_not_checked gcc test_flash nothing_acknowledged_is_lost_in_power_losses 40 \
         ms__frame_holds 'ms__get32(bytes) == crc && ms__get32(bytes + 4) == ~crc' 'true'
     control flash_sector_not_retired gcc test_flash nothing_acknowledged_is_lost_in_power_losses 100 \

@@ -605,6 +605,44 @@ TEST(reopening_shows_the_newest_messages_that_the_same_memory_takes)
     }
 }
 
+/* Such sectors counted as empty: the store opened without messages and erased them. */
+TEST(flash_of_another_format_or_sector_size_is_refused)
+{
+    static uint64_t buffer[1024];
+    static const char *const texts[2] = {
+        "sector 1 of the flash has format 2 and 2048 bytes, format 3 and 2048 were"
+        " expected; what is erased begins anew",
+        "sector 0 of the flash has format 3 and 2048 bytes, format 3 and 1024 were"
+        " expected; what is erased begins anew"};
+    for (int smaller = 0; smaller < 2; smaller++) {
+        nor n = nor_new(2048, 8, 8, 1);
+        ms_flash f = flash_of(&n);
+        ms_mem_desc desc = {.buffer = buffer, .buffer_size = sizeof buffer, .flash = &f,
+                            .entropy = {nor_random, &n}};
+        unsigned char before[8 * 2048];
+        ms_store *store = open_flash(&f, buffer, sizeof buffer);
+        ms_error err;
+        for (unsigned i = 0; i < 60; i++)
+            assert_int_equal(append_n(store, i, 60, NULL), MS_OK);
+        ms_close(store);
+        f = flash_of(&n);
+        if (smaller) {
+            f.sector_size = 1024;
+            f.sectors = 16;
+        } else {
+            uint32_t check;
+            n.bytes[2048 + 3] = '2';
+            check = ms__crc32c(0, n.bytes + 2048, 24);
+            memcpy(n.bytes + 2048 + 24, &check, 4);
+        }
+        memcpy(before, n.bytes, sizeof before);
+        assert_int_equal(ms_mem_open(&store, &desc, &err), MS_E_FOREIGN);
+        assert_string_equal(err.message, texts[smaller]);
+        assert_memory_equal(n.bytes, before, sizeof before);
+        nor_free(&n);
+    }
+}
+
 /* The buffer is the store's, and of a flash the struct and its context. */
 static char sectors[4][2048];
 
