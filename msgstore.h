@@ -1061,10 +1061,10 @@ MS_API ms_result ms_tick(ms_store *store, uint32_t budget_us, ms_error *err);
 
 /* Waits until the store has a message with a number larger than after_seq, a change was
  * made since the call began (an amendment, a part of a stream), or timeout_ms have
- * passed: MS_OK in each case, *last_seq (may be NULL) receives the newest number (on
- * failure 0 or an older one). It first makes appends of other processes visible to this
- * handle, as every query does; with a timeout of 0 that is all. Polls, pausing up to 5
- * ms. Any store, any thread. */
+ * passed: MS_OK in each case. *last_seq (may be NULL) receives the newest number, on
+ * failure 0 or an older one. The call first makes appends of other processes visible to
+ * this handle, as every query does; with a timeout of 0 that is all. Polls, pausing up to
+ * 5 ms. Any store, any thread. */
 MS_API ms_result ms_wait(ms_store *store, uint64_t after_seq, uint32_t timeout_ms,
                          uint64_t *last_seq, ms_error *err);
 
@@ -1170,13 +1170,13 @@ typedef struct ms_log_desc {
 
 #define MS_LOG_SEGMENT_MIN 1024
 
-/* Opens a log. MS_E_ARGUMENT: a member of desc is not as above; MS_E_NOT_FOUND: the file
- * is missing (READ, WRITE); MS_E_CONFLICT: it exists (NEW); MS_E_BUSY: another process
- * writes to it, its id is in the message; MS_E_FOREIGN: not a log, or of a newer version:
- * the file is not changed; MS_E_DAMAGED: see ms_log_opening; in each opening, if the
+/* Opens a log. MS_E_ARGUMENT: a member of desc is not as above. MS_E_NOT_FOUND: the file
+ * is missing (READ, WRITE). MS_E_CONFLICT: it exists (NEW). MS_E_BUSY: another process
+ * writes to it, its id is in the message. MS_E_FOREIGN: not a log, or of a newer version;
+ * the file is not changed. MS_E_DAMAGED: see ms_log_opening; in each opening, if the
  * first page and its copy are damaged, or the file ends before 8,192 bytes, where
- * messages begin; MS_E_FULL: no room for a new log, or for the holes of a sparse copy,
- * which a writer fills; MS_E_IO: a system call failed, see err->sys_errno. A file of size
+ * messages begin. MS_E_FULL: no room for a new log, or for the holes of a sparse copy,
+ * which a writer fills. MS_E_IO: a system call failed, see err->sys_errno. A file of size
  * 0 counts as missing, and so does an incomplete superblock, of up to 1,024 bytes, which
  * an interrupted creation leaves (MS_OPEN_STRICT: MS_E_DAMAGED). MS_LOG_READ opens such a
  * file as empty. */
@@ -1200,8 +1200,9 @@ typedef struct ms_mem_desc {
     ms_entropy entropy;       /* {0}: see ms_entropy */
     bool salvage;             /* attach: keep verified records, skip damaged ones */
 #ifdef MSGSTORE_RING
-    bool drop_oldest;         /* see [api-ring]; the buffer has twice MS_MEM_MIN. An image
-                                 does not have it: set it to attach, too */
+    bool drop_oldest;         /* see [api-ring]; the buffer has at least twice MS_MEM_MIN
+                                 bytes. An image does not have it: set it to attach,
+                                 too */
 #endif
 #ifdef MSGSTORE_FLASH
     struct ms_flash *flash;   /* a ring in flash, see [api-flash]; NULL: none */
@@ -1639,12 +1640,12 @@ typedef struct ms_project_report {
 
 /* Writes the body of a request: model (gemini has it in its URL), system text,
  * messages, tools, max_tokens, extra. Errors as of ms_project. MS_E_NOT_FOUND: the
- * location is unknown, or nothing of the history is sent. MS_E_ARGUMENT: the model or
- * max_tokens is missing, the tools have another provider's form, extra has a member
- * twice, or one of the request's own, or with opts.previous names a response, a
- * conversation or store, thinking takes all of max_tokens, or a profile asks for what
- * its wire has no form for. MS_E_UNSUPPORTED: pydantic-ai has no request. MS_E_SYNTAX,
- * MS_E_KIND: tools or extra are not what they must be.
+ * location is unknown, or nothing of the history is sent. MS_E_UNSUPPORTED: pydantic-ai
+ * has no request. MS_E_SYNTAX, MS_E_KIND: tools or extra are not what they must be.
+ *     MS_E_ARGUMENT: the model or max_tokens is missing. The tools have another
+ * provider's form. A member of extra is there twice, or is one of the request's own; with
+ * opts.previous it names a response, a conversation or store. Thinking takes all of
+ * max_tokens. Or a profile asks for what its wire has no form for.
  *     A function that the provider refuses is refused here, by its path
  * ("tools[0].name"). MS_E_MISSING: it has no name, or a tool of Bedrock or of type custom
  * of Anthropic has no schema. MS_E_KIND: the schema is no object. MS_E_ARGUMENT: the name
@@ -1719,12 +1720,12 @@ typedef struct ms_answered {
 
 /* Stores a complete response: all messages in one batch, then the note of its usage. out
  * may be NULL. MS_E_REFUSED: the response is an error, err->message has its text (`error`
- * is one unless it is null, also if it is empty); MS_E_MISSING: the body is not a
- * response, or an incomplete one (also a body without an object); err->message names the
- * missing member, the provider whose answer it is, or how the body begins; MS_E_SYNTAX or
- * MS_E_DEPTH: an object is damaged or too deep, and line, column and offset are those in
- * the object; MS_E_ARGUMENT: desc has no store or memory. In each case nothing was
- * stored, and out has no messages and no calls. If the usage note fails, the messages
+ * is one unless it is null, also if it is empty). MS_E_MISSING: the body is not a
+ * response, or an incomplete one (also a body without an object). Then err->message names
+ * the missing member, the provider whose answer it is, or how the body begins.
+ * MS_E_SYNTAX, MS_E_DEPTH: an object is damaged or too deep; line, column and offset are
+ * those in the object. MS_E_ARGUMENT: desc has no store or memory. In each case nothing
+ * was stored, and out has no messages and no calls. If the usage note fails, the messages
  * stay, and out->messages is not 0: repeat ms_note_usage, not the call. A process that
  * dies between the two leaves an answer without usage. A response that is given twice is
  * stored twice. */
@@ -1896,9 +1897,9 @@ enum {
  *
  * In plain text a match has the same bytes; ASCII letters match in both cases unless
  * exact_case is set. In JSON text a match is either the same bytes as they are spelled,
- * so that "limit":10 can be found; or the same decoded characters of one JSON string, so
- * that say "hi" is found in "say \"hi\"", and any word where it is spelled with escapes
- * such as \u00e9. An escape is one character: the n of \n is no letter n. A match lies in
+ * so that "limit":10 can be found, or the same decoded characters of one JSON string. So
+ * say "hi" is found in "say \"hi\"", and any word where it is spelled with escapes such
+ * as \u00e9. An escape is one character: the n of \n is no letter n. A match lies in
  * one field. */
 
 /* The fields that people read, by bits: the default of a search. */
@@ -2062,7 +2063,7 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  * to->path: to save space, keep the newest, repair (source opened for salvage), or export
  * an arena store. Sequence numbers, times and keys stay. With keep->dry_run nothing is
  * written, and `to` may be NULL. mode, opening and shared of `to` must be valid, and have
- * no effect; lock_wait_ms is how long to wait for a writer of the file to be replaced (0:
+ * no effect. lock_wait_ms is how long to wait for a writer of the file to be replaced (0:
  * not at all, also where writers are shared). report may be NULL.
  *   - The copy is written to PATH.compacting, verified, synced, and renamed. At every
  *     moment the path has the old file or the complete new one. A PATH.compacting of a
@@ -2282,7 +2283,9 @@ typedef struct ms_read_opts {
                                  neutral value exists; in chat formats a message of an
                                  unknown form is kept as it is. Else all of these are
                                  errors */
-    bool repair;              /* bad UTF-8 becomes U+FFFD; else an error */
+    bool repair;              /* bad UTF-8 becomes U+FFFD; else an error. So do lone
+                                 surrogates in arguments that stand in a string; else
+                                 these are text, no JSON */
 } ms_read_opts;
 
 typedef struct ms_envelopes {
@@ -2483,7 +2486,7 @@ MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void
  * The message has the summary as its content ("" without one) and, in `extra`, the member
  * "compaction": {"keep": how many messages of its location before it stay, "cause",
  * "tokens_before", "tokens_after", "items": [...], "plain": true where the summary has
- * words of its own around it}; the member "signed" has the provider and the model of the
+ * words of its own around it}. The member "signed" has the provider and the model of the
  * items. A compaction without agent key is of all who read the location, any other of its
  * agent alone. ms_answer stores the compactions that a provider makes by itself
  * (Anthropic, Responses) in the same form; then "keep" is 0.
@@ -25871,6 +25874,24 @@ static ms_result ms__read_json(ms__reader *r, ms_str value, ms_str *out)
     return MS_OK;
 }
 
+/* Makes arguments JSON that are text for halves of surrogate pairs alone: each becomes
+ * U+FFFD. False: no memory. */
+static bool ms__args_repair(ms_arena *arena, ms_value *args)
+{
+    static const ms_json_opts repair = {MS_FIELD_MAX_DEPTH, true};
+    ms_json_writer w;
+    ms_buf buf;
+    ms_str object;
+    if (args->json || ms_json_check(args->text, &repair, &object, NULL) != MS_OK ||
+        ms_json_kind_of(object) != MS_JSON_OBJECT)
+        return true;
+    ms__json_to(&w, &buf, arena);
+    ms_json_put_raw(&w, object);
+    if (ms_json_finish(&w) != MS_OK) return false;
+    *args = ms_json(ms_buf_text(&buf));
+    return true;
+}
+
 /* A value that a reader tries to put into the field of a placeholder. */
 typedef struct ms__fit {
     ms__reader *r;
@@ -27634,13 +27655,15 @@ static void ms__chat_content_put(ms_writer *w, const ms_envelope *m)
 }
 
 /* Reads arguments from a string. They are JSON only if the string has an object that
- * fits into a field. */
+ * fits into a field; with repairs also one with halves of surrogate pairs. */
 static ms_result ms__args_text_read(ms__fit *f)
 {
     ms_str text;
     MS__TRY(ms__read_text(f->r, f->value, &text));
     f->m->args.text = text;
     f->m->args.json = ms__args_of(text).json;
+    if (f->r->repair && !ms__args_repair(f->r->arena, &f->m->args))
+        return ms__no_arena(f->r->err, f->r->arena, text.len);
     return MS_OK;
 }
 
@@ -35760,6 +35783,9 @@ typedef struct ms__answer_part {
     size_t appended;    /* bytes of the body */
 } ms__answer_part;
 
+/* JSON of a provider, also with lone surrogates, which are replaced when it is kept. */
+static const ms_json_opts ms__answer_repairs = {0, true};
+
 static ms_arena *ms__answer_arena(ms_answer_stream *a)
 {
     return a->desc.arena ? a->desc.arena : &a->own;
@@ -36301,8 +36327,8 @@ static bool ms__answer_part_ends(const ms__answer_part *part, ms_str name)
     ms_str before = ms_buf_text(&part->bufs[MS__ANSWER_NAME]), args;
     if (part->index < 0) return false;
     return !ms_json_string_is(name, before) ||
-           ms_json_check(ms_buf_text(&part->bufs[MS__ANSWER_BODY]), NULL, &args,
-                         NULL) == MS_OK;
+           ms_json_check(ms_buf_text(&part->bufs[MS__ANSWER_BODY]),
+                         &ms__answer_repairs, &args, NULL) == MS_OK;
 }
 
 /* Adds to a call: its name and its arguments are at paths of the object. Some servers
@@ -36345,7 +36371,6 @@ static void ms__answer_part_block(ms_answer_stream *a, ms__answer_part *part,
  * of Converse is in a member. */
 static void ms__answer_part_input(ms_answer_stream *a, ms__answer_part *part)
 {
-    static const ms_json_opts repair = {0, true};
     static const char *const names[] = {"input", "content", "toolUse", "toolResult"};
     ms_buf *data = &part->bufs[MS__ANSWER_DATA], *list = &part->bufs[MS__ANSWER_LIST];
     ms_arena *arena = ms__answer_arena(a);
@@ -36360,7 +36385,7 @@ static void ms__answer_part_input(ms_answer_stream *a, ms__answer_part *part)
         list->len = 0;
     }
     ms_str input = ms_buf_text(data);
-    if (ms_json_check(input, &repair, &input, NULL) != MS_OK ||
+    if (ms_json_check(input, &ms__answer_repairs, &input, NULL) != MS_OK ||
         !ms_json_element(ms_buf_text(&part->bufs[MS__ANSWER_BODY]), 0, &block))
         return;
     bool inside = ms_json_member(block, ms_str_of(names[2 + listed]), &inner);
@@ -36759,6 +36784,15 @@ static ms__answer_part_kind ms__answer_item_kind(ms_str item, size_t *i)
                                                       : MS__ANSWER_OTHER;
 }
 
+/* Puts an item that a stream begins after all others, before its content comes. An answer
+ * that ends before the item does is not complete. */
+static void ms__answer_place(ms_answer_stream *a, ms__answer_part *part, ms_str item)
+{
+    ms__answer_part_begins(a, part);
+    if (!ms_json_string_is(ms__json_path(item, "type"), MS_STR("compaction")))
+        ms__answer_part_open(a, part); /* it counts when complete */
+}
+
 /* Reserves the place of an item that a stream begins: a later one may be done first. */
 static void ms__answer_item_begins(ms_answer_stream *a, int64_t index, ms_str item)
 {
@@ -36776,9 +36810,7 @@ static void ms__answer_item_begins(ms_answer_stream *a, int64_t index, ms_str it
         ms__answer_part_put(a, kind, index, MS__ANSWER_NAME, item, "name");
         return;
     }
-    ms__answer_part_begins(a, part);
-    if (!ms_json_string_is(ms__json_path(item, "type"), MS_STR("compaction")))
-        ms__answer_part_open(a, part); /* it counts when complete */
+    ms__answer_place(a, part, item);
 }
 
 /* Returns whether a stream began an item that was not done. */
@@ -36979,6 +37011,7 @@ static void ms__answer_step(ms_answer_stream *a, int64_t index, ms_str step)
     part->open = true;
     ms__answer_part_members(a, part, step, list);
     if (kind == MS__ANSWER_CALL) ms__answer_call(a, index, step, "name", "-");
+    else ms__answer_place(a, part, step);
     ms_json_iter it = ms_json_iterate(ms__json_path(step, list));
     while (ms_json_next(&it)) {
         ms__answer_part_put(a, kind, index, MS__ANSWER_BODY, it.value, "text");
@@ -36994,7 +37027,7 @@ static void ms__answer_step_ends(ms_answer_stream *a, ms__answer_part *part)
 {
     bool call = part->kind == MS__ANSWER_CALL;
     ms_buf *members = &part->bufs[MS__ANSWER_MEMBERS];
-    ms_buf *list = &part->bufs[MS__ANSWER_LIST], all, step;
+    ms_buf *list = &part->bufs[MS__ANSWER_LIST], all, step, text;
     ms_str args = ms_buf_text(&part->bufs[call ? MS__ANSWER_BODY : MS__ANSWER_DATA]);
     ms_json_writer w;
     memset(&all, 0, sizeof all);
@@ -37006,7 +37039,15 @@ static void ms__answer_step_ends(ms_answer_stream *a, ms__answer_part *part)
                                                              : MS_STR(",\"summary\":"));
         ms__answer_put(a, &all, ms__answer_contents(a, ms__answer_list(a, list)));
     }
-    bool parsed = args.len == 0 || ms_json_check(args, NULL, &args, NULL) == MS_OK;
+    bool parsed = args.len == 0 ||
+                  ms_json_check(args, &ms__answer_repairs, NULL, NULL) == MS_OK;
+    if (!parsed && !call) { /* the server has read them: they stay as they are */
+        ms__json_to(&w, &text, ms__answer_arena(a));
+        ms_json_put_string(&w, args);
+        if (ms_json_finish(&w) != MS_OK) ms__answer_no_memory(a, args.len);
+        args = ms_buf_text(&text);
+        parsed = a->code == MS_OK;
+    }
     if (args.len > 0 && parsed) ms__answer_put(a, &all, MS_STR(",\"arguments\":"));
     if (parsed) ms__answer_put(a, &all, args);
     ms__answer_put(a, &all, MS_STR("}"));
@@ -37357,10 +37398,9 @@ static void ms__answer_join(ms_buf *object, bool framed)
  * surrogates are wrong, returns it with replacement characters in their place. */
 static MS__RARE void ms__answer_repair(ms_answer_stream *a, ms_str *event)
 {
-    static const ms_json_opts repair = {0, true};
     ms_json_writer w;
     ms_buf buf;
-    a->code = ms_json_check(ms_buf_text(&a->object), &repair, event, a->err);
+    a->code = ms_json_check(ms_buf_text(&a->object), &ms__answer_repairs, event, a->err);
     if (a->code != MS_OK) return;
     ms__json_to(&w, &buf, ms__answer_arena(a));
     ms_json_put_raw(&w, *event);
@@ -37397,8 +37437,8 @@ static void ms__answer_event(ms_answer_stream *a)
  * the bytes may be divided anywhere. Only comments of server-sent events (lines that
  * begin with ':') are passed over; inside of an object of a "data:" line they and the
  * names of fields are blanked. Bytes that are not UTF-8, and lone surrogates, become
- * replacement characters before an event is read. Arguments that are JSON within a string
- * are kept as they came: with a lone surrogate they are text, no JSON.
+ * replacement characters before an event is read; in arguments that are JSON within a
+ * string lone surrogates do when the answer ends.
  *
  * ms_answer appends the messages as one batch at the end. A stream begins each message
  * with its first text, feeds it, and ends all of them when the answer is complete.
@@ -37563,6 +37603,9 @@ static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
         ms__answer_part_cited(a, part);
         a->whole = a->whole && !part->open;
         *m = ms__answer_part_message(a, part, true);
+        if (m->type == MS_T_ACTION && !part->custom &&
+            !ms__args_repair(ms__answer_arena(a), &m->args))
+            ms__answer_no_memory(a, m->args.text.len);
         if (m->type == MS_T_COMPACTION) m->content = ms__answer_summary(a, part);
         if (m != all) m->flags = MS_FLAG_JOINED;
         thinks = thinks || part->kind == MS__ANSWER_THOUGHT;

@@ -22,7 +22,8 @@
 /* ---- Exit codes -------------------------------------------------------------------- */
 
 const char *const exit_texts[EXIT_CODES] = {
-    "fine", "failed: bad input, no memory, cannot read or write", "usage",
+    "fine", "failed: bad input, no memory, cannot read or write; none found",
+    "usage",
     "stored bytes are damaged (the rest was used), or foreign",
     "no such file or location",
     "conflict with what is stored", "busy: another writer has it",

@@ -331,21 +331,31 @@ static const struct {
     {"opencode", "opencode --session "},
 };
 
-/* Returns whether a session is known from prompts alone, see past.h. */
-static bool is_past(const session_list *l, const session *s)
+/* Returns whether a message is of a subagent of Claude Code. */
+static bool is_side(const ms_msg *msg)
+{
+    ms_str extra = ms_get(msg, MS_F_EXTRA).text;
+    return is_kind(member_at(extra, "claude-code.isSidechain"), MS_JSON_TRUE) ||
+           is_kind(member_at(extra, "claude-code.parent_tool_use_id"), MS_JSON_STRING);
+}
+
+/* Returns whether a session has nothing but prompts, see past.h, or the work of its
+ * subagents, whose files have its name. */
+static bool is_partial(const session_list *l, const session *s)
 {
     ms_cursor it;
     ms_query q = {0};
     const ms_msg *msg;
-    bool past = false;
+    bool past = false, side = false;
     q.location = s->info->location;
-    q.limit = 1;
     q.oldest = true;
     if (ms_query_open(l->job->store, &q, &it, NULL) != MS_OK) return false;
-    if ((msg = ms_next(&it)) != NULL)
+    while ((msg = ms_next(&it)) != NULL) {
         past = text_begins(ms_get(msg, MS_F_KEY).text, MS_STR("history:"));
-    ms_cursor_close(&it, NULL);
-    return past;
+        side = is_side(msg);
+        if (past || !side) break;
+    }
+    return ms_cursor_close(&it, NULL) == MS_OK && (past || side);
 }
 
 /* Returns the command that resumes a session, in its folder; absent: none is known, as
@@ -357,7 +367,7 @@ ms_str resume_text(const session_list *l, const session *s)
     for (; i < COUNT_OF(resumes); i++) {
         if (ms_str_equal(s->agent, ms_str_of(resumes[i].agent))) break;
     }
-    if (i == COUNT_OF(resumes) || s->parent.len > 0 || is_past(l, s)) {
+    if (i == COUNT_OF(resumes) || s->parent.len > 0 || is_partial(l, s)) {
         return ms_str_n(NULL, 0);
     }
     if (s->cwd.len > 0) {
@@ -524,7 +534,8 @@ static void complain_of_newest(const session_list *l)
     }
 }
 
-static void print_sessions(session_list *l, output *out)
+/* Prints the sessions; false: there is none. */
+static bool print_sessions(session_list *l, output *out)
 {
     ms_json_writer w;
     const options *o = l->job->options;
@@ -547,6 +558,7 @@ static void print_sessions(session_list *l, output *out)
                  arrlenu(l->items));
         if (o->since != NULL) complain_of_newest(l);
     }
+    return shown > 0;
 }
 
 int sessions_find(session_list *l, job *j, unsigned masked, bool costs)
@@ -577,6 +589,14 @@ void sessions_free(session_list *l)
     free(l->folder);
 }
 
+/* Returns whether options leave sessions out. */
+static bool is_choosy(const options *o)
+{
+    return o->since != NULL || o->until != NULL || o->cwd != NULL || o->agent != NULL ||
+           o->grep != NULL;
+}
+
+/* Exit code 1 means that no session is what was asked for, as in search. */
 static int run_sessions(job *j)
 {
     session_list l;
@@ -589,7 +609,8 @@ static int run_sessions(job *j)
                  plural(l.undated));
     }
     l.full = j->options->full || !output_is_terminal() || line_width() >= WIDE;
-    if (is_read(code)) print_sessions(&l, &out);
+    bool none = is_read(code) && !print_sessions(&l, &out);
+    j->none = none && is_choosy(j->options);
     sessions_free(&l);
     return output_end(&out, code);
 }
@@ -625,6 +646,8 @@ const command sessions_command = {
     "program, the folder, messages, tokens, title or first words. On a terminal the\n"
     "columns have titles; a pipe has none. Without a STORE it is the usual log of sync.\n"
     "view, history, search, usage and export take any piece of the name that no other\n"
-    "session has.\n",
+    "session has.\n"
+    "Exit code 1: no session is what --since, --until, --cwd, --agent or --grep ask\n"
+    "for, and nothing is damaged.\n",
     false,
 };

@@ -88,11 +88,12 @@ static void print_sync(output *out, const syncing *s)
     emit_format(out, "files      %" PRIu64 " read, %" PRIu64 " unchanged, %" PRIu64
                 " of unknown formats\n", c->files, s->unchanged,
                 s->ignored + s->ignored_before);
-    for (size_t i = 0; i < arrlenu(s->unread); i++) {
+    bool refused = GIVEN(s->in.options, REFUSE); /* they are complaints */
+    for (size_t i = 0; i < arrlenu(s->unread) && !refused; i++) {
         emit_text(out, "not read   ");
         emit_message_text(out, ms_str_of(s->unread[i]));
     }
-    if (s->ignored > arrlenu(s->unread)) {
+    if (s->ignored > arrlenu(s->unread) && !refused) {
         emit_format(out, "not read   ... and %" PRIu64 " more\n",
                     s->ignored - arrlenu(s->unread));
     }

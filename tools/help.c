@@ -134,23 +134,12 @@ void put_providers(output *out)
     emit_text(out, "\n");
 }
 
-void put_writers(output *out)
+void put_writers(output *out, bool resumed)
 {
     size_t used = 17;
     emit_text(out, "written sessions:");
     for (size_t i = 0; writer_at(i) != NULL; i++) {
-        put_word(out, writer_at(i)->name, &used);
-    }
-    emit_text(out, "\n");
-}
-
-/* Prints the programs of hand-over --to. */
-static void put_targets(output *out)
-{
-    size_t used = 5;
-    emit_text(out, "\n--to:");
-    for (size_t i = 0; writer_at(i) != NULL; i++) {
-        if (writer_at(i)->resumed) put_word(out, writer_at(i)->name, &used);
+        if (writer_at(i)->resumed || !resumed) put_word(out, writer_at(i)->name, &used);
     }
     emit_text(out, "\n");
 }
@@ -167,7 +156,6 @@ int print_command_help(const command *c)
         if (row->id == OPT_LABEL) emit_format(&out, "%s:\n", row->text);
         else put_option(&out, row);
     }
-    if (c == &hand_over_command) put_targets(&out);
     if (takes_option(c, OPT_FROM) || takes_option(c, OPT_FORMAT) ||
         takes_option(c, OPT_TO) || takes_option(c, OPT_AS)) {
         emit_text(&out, "\n");

@@ -19,6 +19,6 @@ int print_main_help(void);
 void put_formats(output *out, bool transcripts);
 void put_providers(output *out);
 /* Prints the names of the formats in which sessions are written. */
-void put_writers(output *out);
+void put_writers(output *out, bool resumed);
 
 #endif /* HELP_H */

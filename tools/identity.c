@@ -88,7 +88,9 @@ static uint64_t hash_of_message(const ms_envelope *m)
     uint64_t hash = mix(2, (uint64_t)m->type);
     hash = mix(hash, hash_bytes(m->call_id));
     hash = mix(hash, hash_bytes(m->tool));
-    if (m->has_time) return mix(hash, (uint64_t)m->time_ns); /* its text can be erased */
+    /* Its text can be erased. What is unknown was stored without its time before. */
+    bool timed = m->has_time && m->type != MS_T_OTHER;
+    if (timed) return mix(hash, (uint64_t)m->time_ns);
     hash = mix(hash, hash_bytes(m->content.text));
     return mix(hash, hash_bytes(m->args.text));
 }

@@ -3,9 +3,9 @@
  *
  * The identity of a message is the id of its entry in the format (Claude's uuid, an
  * item's or a message's id) and its place among the messages of that id. Where a format
- * has no id, it is the message's type, call and time (without a time, its content), and
- * its place among equal ones. Both a file and what is stored of a location are walked in
- * their order, so that the places agree.
+ * has no id, it is the message's type, call and time (without a time, or of an unknown
+ * type, its content), and its place among equal ones. Both a file and what is stored of a
+ * location are walked in their order, so that the places agree.
  *
  * (ID1) Of two messages with one identity the later one is not stored.
  * (ID2) A message that a sync hid because its file lost it has no identity any more: when

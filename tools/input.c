@@ -694,6 +694,11 @@ static int note_skipped(const source *s, rescue *to, uint64_t offset, uint64_t b
 {
     const fault *f = &to->fault;
     char skipped[64] = "";
+    if (f->offset < to->known) {
+        to->lines_before += f->line != to->line;
+        to->line = f->line;
+        return FINE;
+    }
     if (bytes > 0) {
         snprintf(skipped, sizeof skipped, "; skipped bytes %" PRIu64 " to %" PRIu64,
                  offset,
@@ -969,6 +974,10 @@ static void note_repaired(reader *r, ms_str value)
     complain_at(&r->source, offset_of(r, value) + (size_t)err.offset, "", "");
     rescue *to = r->sink->rescue;
     const fault *f = &to->fault;
+    if (f->offset < to->known) {
+        to->repaired_before++;
+        return;
+    }
     complain("%s: line %" PRIu64 ", column %" PRIu64 " (byte %" PRIu64
              "): bad UTF-8 was replaced by U+FFFD", r->source.name, f->line, f->column,
              f->offset);
@@ -1102,6 +1111,13 @@ static int open_input(source *s, const char *path, const ms_str *head, int rest)
     return code == FINE ? loaded : code;
 }
 
+/* Returns how much damage was met: what is new, and with `known` what was known. */
+static uint64_t damage_met(const rescue *to, bool known)
+{
+    uint64_t met = to != NULL ? to->places + to->repaired : 0;
+    return met + (to != NULL && known ? to->lines_before + to->repaired_before : 0);
+}
+
 int read_input(const options *o, const char *path, const ms_str *head, int rest,
                const sink *to)
 {
@@ -1110,7 +1126,7 @@ int read_input(const options *o, const char *path, const ms_str *head, int rest,
     r.options = o;
     r.sink = to;
     r.stem = o->location != NULL ? ms_str_of(o->location) : stem_of(path);
-    uint64_t places = to->rescue != NULL ? to->rescue->places + to->rescue->repaired : 0;
+    uint64_t all = damage_met(to->rescue, true), fresh = damage_met(to->rescue, false);
     int code = open_input(&r.source, path, head, rest), loaded = code;
     if (!is_read(code)) return code;
     r.source.lines = to->lines;
@@ -1125,11 +1141,11 @@ int read_input(const options *o, const char *path, const ms_str *head, int rest,
     if (none) complain("%s: no messages in it", r.source.name);
     complain_of_tally(&r, "left out what is not a message", &r.others);
     complain_of_tally(&r, "unknown, kept whole", &r.unknown);
-    if (r.first.line > 0 && to->rescue->places + to->rescue->repaired == places) {
+    if (r.first.line > 0 && damage_met(to->rescue, true) == all) {
         to->rescue->fault = r.first; /* the file is damaged, but nothing was skipped */
         note_skipped(&r.source, to->rescue, r.first.offset, 0);
     }
-    bool lost = to->rescue != NULL && to->rescue->places + to->rescue->repaired > places;
+    bool lost = damage_met(to->rescue, false) > fresh;
     ms_arena_deinit(&r.arena);
     tally_free(&r.others);
     tally_free(&r.unknown);

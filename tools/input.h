@@ -84,8 +84,11 @@ typedef struct rescue {
     uint64_t line;            /* of the last place in this file; 0 if there is none */
     uint64_t reported;        /* places of this file that were named */
     uint64_t first[FIRST_PLACES], first_repaired[FIRST_PLACES]; /* lines */
+    uint64_t known;           /* places in so many first bytes of the next file were
+                               * reported before: they are not named again, but
+                               * counted here alone: */
+    uint64_t lines_before, repaired_before;
 } rescue;
-
 
 /* The destination of messages. */
 typedef struct sink {

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "lint.h"
 
+#include <assert.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 
 #define LINT_NONE SIZE_MAX
 #define LINT_NAMES (SIZE_MAX - 1) /* the scope of the names of documents */
+#define LINT_SERVED (SIZE_MAX - 2) /* of the calls that Anthropic's servers answer */
 
 #define LINT_COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -154,6 +156,12 @@ static bool lint_plain(ms_str text)
         if (memchr(plain, text.ptr[i], sizeof plain - 1) == NULL) return false;
     }
     return text.len > 0;
+}
+
+static bool lint_ends(ms_str text, const char *end)
+{
+    size_t n = strlen(end);
+    return text.len >= n && memcmp(text.ptr + text.len - n, end, n) == 0;
 }
 
 /* Appends a path: "messages[3].content"; a name that is not plain as messages[3]["a
@@ -430,6 +438,7 @@ static void lint_object(lint *l, const lint_path *at, ms_str object, const char 
         size_t m = 0;
         while (members[m].name != NULL &&
                !ms_json_string_is(it.key, ms_str_of(members[m].name))) m++;
+        assert(m < LINT_MEMBERS);
         bool known = open || members[m].name != NULL ||
                      (tag != NULL && ms_json_string_is(it.key, ms_str_of(tag)));
         if (members[m].name != NULL) values[m] = it.value;
@@ -1132,7 +1141,7 @@ static const lint_member lint_block_use[] = {
     {"name", LINT_NEEDED | LINT_STRING, lint_tool_name, 0},
     {"input", LINT_NEEDED | LINT_OBJECT, NULL, 0},
     {"caller", LINT_OBJECT, NULL, 0},
-    {"toolset_name", LINT_STRING, NULL, 0},
+    {"toolset_name", LINT_STRING | LINT_NULL, NULL, 0},
     {"server_name", LINT_STRING, NULL, 0}, /* of an MCP server */
     LINT_CACHE,
     LINT_END,
@@ -1142,6 +1151,7 @@ static const lint_member lint_block_result[] = {
     {"tool_use_id", LINT_NEEDED | LINT_STRING, lint_block_id, 0},
     {"content", LINT_STRING | LINT_LIST, lint_block_content, 'r'},
     {"is_error", LINT_BOOL, NULL, 0},
+    {"toolset_name", LINT_STRING | LINT_NULL, NULL, 0},
     LINT_CACHE,
     LINT_END,
 };
@@ -1177,6 +1187,16 @@ static const lint_member lint_block_served[] = {
     {"content", LINT_NEEDED | LINT_ANY, NULL, 0},
     {"caller", LINT_OBJECT, NULL, 0},
     {"is_error", LINT_BOOL, NULL, 0},
+    LINT_CACHE,
+    LINT_END,
+};
+
+static const lint_member lint_block_mcp[] = {
+    {"tool_use_id", LINT_NEEDED | LINT_STRING, lint_block_id, 0},
+    {"content", LINT_ANY, NULL, 0},
+    {"caller", LINT_OBJECT, NULL, 0},
+    {"is_error", LINT_BOOL, NULL, 0},
+    LINT_CACHE,
     LINT_END,
 };
 
@@ -1185,6 +1205,29 @@ static const lint_member lint_block_compaction[] = {
     {"encrypted_content", LINT_STRING | LINT_NULL, NULL, 0},
     {"signature", LINT_STRING | LINT_NULL, NULL, 0},
     {"tool_changes", LINT_ANY, NULL, 0},
+    LINT_CACHE,
+    LINT_END,
+};
+
+static const lint_member lint_block_search[] = {
+    {"source", LINT_NEEDED | LINT_STRING, NULL, 0},
+    {"title", LINT_NEEDED | LINT_STRING, NULL, 0},
+    {"content", LINT_NEEDED | LINT_LIST, NULL, 0},
+    {"citations", LINT_OBJECT, NULL, 0},
+    LINT_CACHE,
+    LINT_END,
+};
+
+static const lint_member lint_block_upload[] = {{"file_id", LINT_FILLED}, LINT_CACHE,
+                                                LINT_END};
+
+static const lint_member lint_block_reference[] = {{"tool_name", LINT_FILLED}, LINT_CACHE,
+                                                   LINT_END};
+
+static const lint_member lint_block_browser[] = {
+    {"tabs", LINT_NEEDED | LINT_LIST, NULL, 0},
+    {"state_changes", LINT_LIST | LINT_NULL, NULL, 0},
+    LINT_CACHE,
     LINT_END,
 };
 
@@ -1205,7 +1248,7 @@ static const lint_shape lint_block_shapes[] = {
     {"redacted_thinking", "a", lint_block_redacted, NULL},
     {"server_tool_use", "a", lint_block_use, NULL}, /* blocks of the server's own tools */
     {"mcp_tool_use", "a", lint_block_use, NULL},
-    {"mcp_tool_result", "a", lint_block_served, NULL},
+    {"mcp_tool_result", "a", lint_block_mcp, NULL},
     {"web_search_tool_result", "a", lint_block_served, NULL},
     {"web_fetch_tool_result", "a", lint_block_served, NULL},
     {"code_execution_tool_result", "a", lint_block_served, NULL},
@@ -1215,6 +1258,10 @@ static const lint_shape lint_block_shapes[] = {
     {"advisor_tool_result", "a", lint_block_served, NULL},
     {"compaction", "a", lint_block_compaction, NULL},
     {"fallback", "a", lint_block_fallback, NULL},
+    {"search_result", "ur", lint_block_search, NULL},
+    {"container_upload", "u", lint_block_upload, NULL},
+    {"tool_reference", "r", lint_block_reference, NULL},
+    {"browser_state", "r", lint_block_browser, NULL},
 };
 
 static const lint_choice lint_block = {"type", lint_block_shapes,
@@ -1258,6 +1305,24 @@ static const lint_choice lint_anthropic_message = {
 
 /* ---- anthropic: calls, results, first and last ---- */
 
+/* Adds a call that the server answers, or its result. The service refuses a result
+ * without its call before it (claude-code 95406); a call may wait for its result. */
+static void lint_anthropic_served(lint *l, const lint_path *at, ms_str block)
+{
+    ms_str type = lint_decode(l, lint_get(block, "type"));
+    bool calls = ms_str_equal(type, MS_STR("server_tool_use")) ||
+                 ms_str_equal(type, MS_STR("mcp_tool_use"));
+    if (!calls && !lint_ends(type, "_tool_result")) return;
+    lint_path path = lint_in(at, "tool_use_id");
+    ms_str value = lint_get(block, calls ? "id" : "tool_use_id");
+    ms_str id = lint_decode(l, value);
+    if (id.ptr == NULL) return;
+    const lint_call *call = lint_call_of(l, LINT_SERVED, id);
+    if (calls && call == NULL) (void)lint_new_call(l, LINT_SERVED, id);
+    if (!calls && call == NULL)
+        lint_say(l, &path, value, "result %v without its call before it", value);
+}
+
 /* Adds the call or the result of a block. Ids are unique in the request; each result
  * has its call in the message before. The scope of message n is n + 1, that of the
  * request LINT_NONE. */
@@ -1276,6 +1341,8 @@ static void lint_anthropic_block(lint *l, const lint_path *at, size_t message,
         lint_answered(l, &result, message, lint_get(block, "tool_use_id"),
                       "result %v without a call in the message before",
                       "call %v is answered twice");
+    } else {
+        lint_anthropic_served(l, at, block);
     }
 }
 
@@ -1315,7 +1382,6 @@ static void lint_anthropic_end(lint *l, const lint_path *message, ms_str value)
              "the final assistant message must not end in white space");
 }
 
-/* Checks the list: the first message should be user; at most 100,000 messages. */
 /* Returns whether a message begins with a compaction, which takes the place of all before
  * it. */
 static bool lint_compacts(ms_str message)
@@ -1325,6 +1391,7 @@ static bool lint_compacts(ms_str message)
            lint_is(first, "type", "compaction");
 }
 
+/* Checks the list: the first message should be user; at most 100,000 messages. */
 static void lint_anthropic_list(lint *l, const lint_path *at, ms_str list, char place)
 {
     ms_json_iter it = ms_json_iterate(list);
@@ -1388,6 +1455,9 @@ static const lint_member lint_gemini_response_members[] = {
     {"name", LINT_NEEDED | LINT_STRING, lint_tool_name, 0},
     {"response", LINT_NEEDED | LINT_OBJECT, NULL, 0},
     {"id", LINT_STRING, NULL, 0},
+    {"parts", LINT_LIST, NULL, 0},
+    {"willContinue", LINT_BOOL, NULL, 0},
+    {"scheduling", LINT_STRING, NULL, 0},
     LINT_END,
 };
 
@@ -1413,14 +1483,17 @@ static const lint_member lint_gemini_text[] = {
 static const lint_member lint_gemini_system_text[] = {
     {"text", LINT_NEEDED | LINT_STRING, NULL, 0}, LINT_END};
 
+#define LINT_GEMINI_MEDIA                         \
+    {"thoughtSignature", LINT_STRING, NULL, 0},   \
+    {"videoMetadata", LINT_OBJECT, NULL, 0},      \
+    {"mediaResolution", LINT_ANY, NULL, 0}
+
 static const lint_member lint_gemini_data[] = {
-    {"inlineData", LINT_NEEDED | LINT_OBJECT, lint_file, 'd'},
-    {"thoughtSignature", LINT_STRING, NULL, 0},
-    LINT_END,
-};
+    {"inlineData", LINT_NEEDED | LINT_OBJECT, lint_file, 'd'}, LINT_GEMINI_MEDIA,
+    LINT_END};
 
 static const lint_member lint_gemini_file[] = {
-    {"fileData", LINT_NEEDED | LINT_OBJECT, lint_file, 'u'}, LINT_END};
+    {"fileData", LINT_NEEDED | LINT_OBJECT, lint_file, 'u'}, LINT_GEMINI_MEDIA, LINT_END};
 
 static const lint_member lint_gemini_call_part[] = {
     {"functionCall", LINT_NEEDED | LINT_OBJECT, lint_gemini_call, 0},
@@ -1723,7 +1796,7 @@ static void lint_bedrock_name(lint *l, const lint_path *at, ms_str value, char p
         bool space = lint_space(ms_str_n(name.ptr + i, 1)) > 0;
         spaces = space ? spaces + 1 : 0;
         bool plain = lint_plain(ms_str_n(name.ptr + i, 1)) && name.ptr[i] != '_';
-        good = plain || spaces == 1 || strchr("()[]", name.ptr[i]) != NULL;
+        good = plain || spaces == 1 || memchr("()[]", name.ptr[i], 4) != NULL;
     }
     (void)place;
     if (!good)
@@ -2178,12 +2251,6 @@ static const lint_member lint_interactions_hosted_call[] = {
 static const lint_member lint_interactions_hosted_result[] = {
     {"call_id", LINT_NEEDED | LINT_STRING, lint_not_empty, 0}, LINT_END};
 
-static bool lint_ends(ms_str text, const char *end)
-{
-    size_t n = strlen(end);
-    return text.len >= n && memcmp(text.ptr + text.len - n, end, n) == 0;
-}
-
 
 /* ---- gemini-interactions: calls and results ---- */
 
@@ -2258,6 +2325,13 @@ static void lint_interactions_input(lint *l, const lint_path *at, ms_str value,
     if (lint_kind(value) == LINT_STRING) return;
     if (ms_json_element(value, 0, &first) && lint_interactions_bare(first)) {
         lint_interactions_contents(l, at, value, 'u');
+        for (; ms_json_next(&it); i++) {
+            lint_path content = lint_nth(at, i);
+            if (lint_is(it.value, "type", "function_result"))
+                lint_interactions_answered(l, &content, it.value, LINT_CLIENTS, chained);
+            else if (lint_shape_of(it.value, &lint_interactions_step, 'i') != NULL)
+                lint_say(l, &content, it.value, "must be a content, is a step");
+        }
         return;
     }
     for (; ms_json_next(&it); i++) {

@@ -330,7 +330,7 @@ static int bad_word(const command *c, int id, const char *text, const char *word
     snprintf(value + len, sizeof value - len, "%s", near_text(&n, meant));
     int code = bad_usage(c, text, value);
     if (exports(c) && is_format(id)) {
-        put_writers(&err);
+        put_writers(&err, c == &hand_over_command);
         return code;
     }
     if (id == OPT_FROM || id == OPT_TO || id == OPT_FORMAT) {

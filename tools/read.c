@@ -253,7 +253,7 @@ void put_by_library(reading *r, const char *name, ms_str json, const ms_envelope
     ms_read_opts opts = {true, false};
     const ms_format *format = ms_format_find(ms_str_of(name));
     if (ms_read(format, json, &opts, trace_arena(r->t), &list, NULL) != MS_OK) {
-        trace_unknown(r->t, MS_STR("message"), json);
+        trace_unknown_at(r->t, like, MS_STR("message"), json);
         return;
     }
     for (size_t i = 0; i < list.count; i++) {
@@ -306,7 +306,7 @@ static void put_block(reading *r, bool user, ms_str block, const ms_envelope *li
         ms_value list = ms_json(object_text(r, "[", block, "]"));
         m = user ? ms_user_message(list) : ms_assistant_message(list);
     } else {
-        trace_unknown(r->t, MS_STR("block"), block);
+        trace_unknown_at(r->t, like, MS_STR("block"), block);
         return;
     }
     put_like(r, &m, like, extra, joined);

@@ -44,9 +44,10 @@ static void take_item(reading *r, ms_str item, const ms_envelope *like, ms_str e
     bool user = text_is(member(item, "role"), "user");
     trace_entry(r->t, none, none, user ? ENTRY_PROMPT : 0);
     if (user) note_prompt(r, member(item, "content"));
-    if (!is_object(item)) trace_unknown(r->t, MS_STR("item"), item);
-    else if (!is_item(type)) trace_unknown(r->t, trace_text(r->t, type), item);
-    else put_by_library(r, "openai-responses", item, like, extra);
+    if (!is_object(item)) trace_unknown_at(r->t, like, MS_STR("item"), item);
+    else if (!is_item(type)) {
+        trace_unknown_at(r->t, like, trace_text(r->t, type), item);
+    } else put_by_library(r, "openai-responses", item, like, extra);
 }
 
 
@@ -69,7 +70,7 @@ static void take_row(reading *r, ms_str row)
         take_item(r, item, &like, none);
     } else {
         trace_entry(r->t, none, none, 0);
-        trace_unknown(r->t, MS_STR("row"), row);
+        trace_unknown_at(r->t, &like, MS_STR("row"), row);
     }
 }
 

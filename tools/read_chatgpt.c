@@ -58,12 +58,17 @@ static ms_str recipient_of(ms_str message)
     return calls ? to : none;
 }
 
-static void put(reading *r, ms_envelope *m, const chat_node *n)
+static void set_time(ms_envelope *m, const chat_node *n)
 {
     double seconds = number_of(member(n->message, "create_time"));
-    bool first = true;
     m->has_time = seconds > 0 && seconds < 9e9;
     m->time_ns = m->has_time ? (int64_t)(seconds * 1e6) * 1000 : 0;
+}
+
+static void put(reading *r, ms_envelope *m, const chat_node *n)
+{
+    bool first = true;
+    set_time(m, n);
     put_piece(r, m, n->id, &first);
 }
 
@@ -119,7 +124,9 @@ static void take_message(reading *r, chat_tree *t, const chat_node *n)
     if (!is_object(n->message) || !said_of(r, content, &said)) {
         bool named = is_kind(type, MS_JSON_STRING);
         ms_str word = named ? trace_text(r->t, type) : MS_STR("message");
-        trace_unknown(r->t, word, n->message);
+        memset(&m, 0, sizeof m);
+        set_time(&m, n);
+        trace_unknown_at(r->t, &m, word, n->message);
         return;
     }
     bool tool = text_is(role, "tool"), empty = !said.json && said.text.len == 0;

@@ -237,11 +237,11 @@ static void take_message(reading *r, ms_str message, paid *p, open_calls *open)
     pick(message, keys, M_KEYS, v);
     bool user = text_is(v[M_ROLE], "user");
     trace_entry(r->t, v[M_ID], none, 0);
+    trace_time_ms(&like, v[M_TS]);
     if ((!user && !text_is(v[M_ROLE], "assistant")) || v[M_CONTENT].ptr == NULL) {
-        trace_unknown(r->t, trace_text(r->t, v[M_ROLE]), message);
+        trace_unknown_at(r->t, &like, trace_text(r->t, v[M_ROLE]), message);
         return;
     }
-    trace_time_ms(&like, v[M_TS]);
     like.id = trace_text(r->t, v[M_ID]);
     ms_str results = user ? take_results(r, v[M_CONTENT], open, &like) : none;
     if (results.ptr != NULL) v[M_CONTENT] = results;

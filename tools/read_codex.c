@@ -295,7 +295,9 @@ static void take_item(reading *r, ms_str time, ms_str item)
             text_is(p[P_TYPE], "context_compaction")) {
             trace_left_out(r->t, trace_text(r->t, p[P_TYPE]));
         } else {
-            trace_unknown(r->t, trace_text(r->t, p[P_TYPE]), item);
+            memset(&m, 0, sizeof m);
+            trace_time_iso(r->t, &m, time);
+            trace_unknown_at(r->t, &m, trace_text(r->t, p[P_TYPE]), item);
         }
         return;
     }

@@ -44,6 +44,14 @@ static void set_time(const crush_row *row, ms_envelope *m)
     m->time_ns = m->has_time ? (int64_t)seconds * 1000000000 : 0;
 }
 
+static void put_unknown(reading *r, const crush_row *row, ms_str type, ms_str json)
+{
+    ms_envelope when;
+    memset(&when, 0, sizeof when);
+    set_time(row, &when);
+    trace_unknown_at(r->t, &when, type, json);
+}
+
 static void put(reading *r, crush_row *row, ms_envelope *m)
 {
     set_time(row, m);
@@ -133,7 +141,7 @@ static void put_part(reading *r, crush_row *row, ms_str part)
     ms_str type = member(part, "type"), data = member(part, "data");
     ms_str text = member(data, "text");
     if (!is_object(data)) {
-        trace_unknown(r->t, MS_STR("part"), part);
+        put_unknown(r, row, MS_STR("part"), part);
     } else if (text_is(type, "text") && is_kind(text, MS_JSON_STRING)) {
         ms_value said = ms_text_n(trace_text(r->t, text));
         ms_envelope m = row->user ? ms_user_message(said) : ms_assistant_message(said);
@@ -155,7 +163,7 @@ static void put_part(reading *r, crush_row *row, ms_str part)
     } else if (text_is(type, "finish")) {
         put_finish(r, row, data);
     } else {
-        trace_unknown(r->t, trace_text(r->t, type), part);
+        put_unknown(r, row, trace_text(r->t, type), part);
     }
 }
 
@@ -211,7 +219,7 @@ static void take_row(reading *r, ms_str object)
     trace_entry(r->t, row.v[R_ID], none, row.user ? ENTRY_PROMPT : 0);
     if (!row.user && !text_is(row.v[R_ROLE], "assistant") &&
         !text_is(row.v[R_ROLE], "tool")) {
-        trace_unknown(r->t, MS_STR("role"), object);
+        put_unknown(r, &row, MS_STR("role"), object);
         return;
     }
     ms_str text = trace_text(r->t, row.v[R_PARTS]);

@@ -38,13 +38,26 @@ typedef struct cursor_session {
 
 /* Older bubbles have no time. The first message of a session has then that of its
  * composer, which r->waited has until a message is added. */
-static void put(reading *r, ms_envelope *m, ms_str bubble, ms_str id, bool *first)
+static void set_time(reading *r, ms_envelope *m, ms_str bubble)
 {
     ms_str when = member(bubble, "createdAt");
     if (!is_kind(when, MS_JSON_STRING) && count_of(when) == 0) when = r->waited;
     if (is_kind(when, MS_JSON_STRING)) trace_time_iso(r->t, m, when);
     else trace_time_ms(m, when);
     r->waited = ms_str_n(NULL, 0);
+}
+
+static void put_unknown(reading *r, ms_str bubble, const char *word, ms_str json)
+{
+    ms_envelope when;
+    memset(&when, 0, sizeof when);
+    set_time(r, &when, bubble);
+    trace_unknown_at(r->t, &when, ms_str_of(word), json);
+}
+
+static void put(reading *r, ms_envelope *m, ms_str bubble, ms_str id, bool *first)
+{
+    set_time(r, m, bubble);
     put_piece(r, m, id, first);
 }
 
@@ -100,7 +113,7 @@ static void put_attached(reading *r, ms_str bubble)
     static const char *const names[] = {"images", "attachedCodeChunks"};
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         ms_str value = member(bubble, names[i]);
-        if (has_value(value)) trace_unknown(r->t, ms_str_of(names[i]), value);
+        if (has_value(value)) put_unknown(r, bubble, names[i], value);
     }
 }
 
@@ -117,7 +130,7 @@ static void put_answer(reading *r, ms_str bubble, ms_str id, bool *first)
         ms_envelope m = ms_message(MS_T_REASONING, value_of(r, thought));
         put(r, &m, bubble, id, first);
     } else if (has_value(thinking) && !is_kind(thought, MS_JSON_STRING)) {
-        trace_unknown(r->t, MS_STR("thinking"), thinking);
+        put_unknown(r, bubble, "thinking", thinking);
     }
     if (said) {
         leftover extra;
@@ -131,7 +144,7 @@ static void put_answer(reading *r, ms_str bubble, ms_str id, bool *first)
     if (has_text(member(tool, "name"))) {
         put_tool(r, bubble, id, first);
     } else if (has_args(member(tool, "rawArgs")) || has_args(member(tool, "params"))) {
-        trace_unknown(r->t, MS_STR("tool without a name"), bubble);
+        put_unknown(r, bubble, "tool without a name", bubble);
     } else if (is_object(tool)) {
         trace_incomplete(r->t, MS_STR("tool that never began"));
     }
@@ -150,7 +163,7 @@ static void take_bubble(reading *r, ms_str bubble, ms_str id)
     blocks = member(bubble, "codeBlocks");
     text = member(bubble, "text");
     if (!is_object(bubble) || (!user && count_of(type) != 2)) {
-        trace_unknown(r->t, MS_STR("bubble"), bubble);
+        put_unknown(r, bubble, "bubble", bubble);
         return;
     }
     if (user && has_text(text)) {
@@ -163,9 +176,9 @@ static void take_bubble(reading *r, ms_str bubble, ms_str id)
     if (user) put_attached(r, bubble);
     bool kept = !user && (has_text(text) || has_text(member_at(bubble,
                                                               "toolFormerData.name")));
-    if (has_value(blocks) && !kept) trace_unknown(r->t, MS_STR("code blocks"), blocks);
+    if (has_value(blocks) && !kept) put_unknown(r, bubble, "code blocks", blocks);
     else if (has_value(text) && !is_kind(text, MS_JSON_STRING)) {
-        trace_unknown(r->t, MS_STR("text"), text);
+        put_unknown(r, bubble, "text", text);
     } else if (first) trace_incomplete(r->t, MS_STR("empty bubble"));
 }
 

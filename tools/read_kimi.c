@@ -35,6 +35,14 @@ static bool is_side(reading *r)
     return r->agent.ptr != NULL && !text_is(r->agent, "main");
 }
 
+static void put_unknown(reading *r, ms_str line, ms_str type, ms_str json)
+{
+    ms_envelope when;
+    memset(&when, 0, sizeof when);
+    trace_time_ms(&when, member(line, "time"));
+    trace_unknown_at(r->t, &when, type, json);
+}
+
 static void put(reading *r, ms_envelope *m, ms_str line, ms_str id, bool *first)
 {
     trace_time_ms(m, member(line, "time"));
@@ -88,7 +96,7 @@ static void put_calls(reading *r, ms_str line, ms_str calls, bool *first)
     bool list = is_kind(calls, MS_JSON_ARRAY);
     ms_json_iter it = ms_json_iterate(calls);
     if (!list && calls.ptr != NULL && !is_kind(calls, MS_JSON_NULL)) {
-        trace_unknown(r->t, MS_STR("toolCalls"), calls);
+        put_unknown(r, line, MS_STR("toolCalls"), calls);
     }
     while (list && ms_json_next(&it)) {
         ms_str inner = member(it.value, "function");
@@ -98,7 +106,7 @@ static void put_calls(reading *r, ms_str line, ms_str calls, bool *first)
             put_call(r, line, member(of, "name"), member(of, "arguments"),
                      member(it.value, "id"), none, first);
         } else {
-            trace_unknown(r->t, MS_STR("call"), it.value);
+            put_unknown(r, line, MS_STR("call"), it.value);
         }
     }
 }
@@ -131,7 +139,7 @@ static void take_message(reading *r, ms_str line)
         return;
     }
     if (!user && !text_is(role, "assistant") && !text_is(role, "system")) {
-        trace_unknown(r->t, MS_STR("message"), line);
+        put_unknown(r, line, MS_STR("message"), line);
         return;
     }
     ms_value said = said_by(r, content);
@@ -165,7 +173,7 @@ static void take_event(reading *r, ms_str line)
                 m.extra = object_text(r, "{\"encrypted\":", sealed, "}");
             }
         } else if (!is_object(part)) {
-            trace_unknown(r->t, MS_STR("part"), line);
+            put_unknown(r, line, MS_STR("part"), line);
             return;
         }
         put(r, &m, line, id, &first);
@@ -184,7 +192,7 @@ static void take_event(reading *r, ms_str line)
     } else if (text_is(type, "step.begin") || text_is(type, "step.end")) {
         trace_left_out(r->t, trace_text(r->t, type));
     } else {
-        trace_unknown(r->t, trace_text(r->t, type), line);
+        put_unknown(r, line, trace_text(r->t, type), line);
     }
     r->talk = step;
 }
@@ -209,7 +217,7 @@ static void kimi_read(reading *r, ms_str line)
         trace_left_out(r->t, word);
     } else if (word.len == 0 || text_begins(word, MS_STR("context."))) {
         trace_entry(r->t, none, none, 0);
-        trace_unknown(r->t, word.len > 0 ? word : MS_STR("line"), line);
+        put_unknown(r, line, word.len > 0 ? word : MS_STR("line"), line);
     } else {
         if (text_is(type, "usage.record")) put_waiting(r);
         if (text_is(type, "usage.record")) r->turn = line;

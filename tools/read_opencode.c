@@ -54,10 +54,14 @@ static bool take_tokens(reading *r, ms_str info, ms_str from)
     return u.input + u.output > 0;
 }
 
+static void set_time(ms_envelope *m, ms_str info, ms_str when)
+{
+    trace_time_ms(m, when.ptr != NULL ? when : member_at(info, "time.created"));
+}
+
 static void put(reading *r, ms_envelope *m, ms_str info, ms_str when, bool *first)
 {
-    ms_str created = when.ptr != NULL ? when : member_at(info, "time.created");
-    trace_time_ms(m, created);
+    set_time(m, info, when);
     r->said++;
     put_piece(r, m, member(info, "id"), first);
 }
@@ -115,7 +119,10 @@ static void put_part(reading *r, ms_str part, ms_str info, bool user, bool *firs
     } else if (is_step(type)) {
         trace_left_out(r->t, trace_text(r->t, type));
     } else {
-        trace_unknown(r->t, trace_text(r->t, type), part);
+        ms_envelope m;
+        memset(&m, 0, sizeof m);
+        set_time(&m, info, when);
+        trace_unknown_at(r->t, &m, trace_text(r->t, type), part);
     }
 }
 

@@ -123,7 +123,9 @@ static void put_part(reading *r, ms_str role, ms_str part, ms_str span, const ch
     } else if (text_is(type, "reasoning")) {
         m = ms_message(MS_T_REASONING, value_of(r, content));
     } else {
-        trace_unknown(r->t, trace_text(r->t, type), part);
+        memset(&m, 0, sizeof m);
+        span_time(r, &m, span, when);
+        trace_unknown_at(r->t, &m, trace_text(r->t, type), part);
         return;
     }
     put(r, &m, span, when, none);

@@ -40,11 +40,16 @@ static bool sts_shows(ms_str line)
     return text_is(v[L_TYPE], "session") && v[L_HARNESS].ptr != NULL;
 }
 
-static void put(reading *r, ms_envelope *m, const ms_str *line, const ms_str *v,
-                ms_str extra, bool *first)
+static void set_time(reading *r, ms_envelope *m, const ms_str *line, const ms_str *v)
 {
     if (is_kind(v[M_TIME], MS_JSON_NUMBER)) trace_time_ms(m, v[M_TIME]);
     else trace_time_iso(r->t, m, v[M_TIME].ptr != NULL ? v[M_TIME] : line[L_TIME]);
+}
+
+static void put(reading *r, ms_envelope *m, const ms_str *line, const ms_str *v,
+                ms_str extra, bool *first)
+{
+    set_time(r, m, line, v);
     m->extra = extra;
     put_piece(r, m, line[L_ID], first);
 }
@@ -135,7 +140,9 @@ static void take_assistant(reading *r, const pi_line *p)
     ms_json_iter it = ms_json_iterate(content);
     while (is_kind(content, MS_JSON_ARRAY) && ms_json_next(&it)) {
         if (!pi_part(r, it.value, &m, &beside)) {
-            trace_unknown(r->t, MS_STR("part"), it.value);
+            memset(&m, 0, sizeof m);
+            set_time(r, &m, p->v, p->of);
+            trace_unknown_at(r->t, &m, MS_STR("part"), it.value);
             continue;
         }
         put(r, &m, p->v, p->of, extra_of(r, p, &beside, first), &first);

@@ -154,7 +154,10 @@ static void put_part(reading *r, ms_str part, bool user, const ms_str *v, bool *
     }
     if (acts || (text && !more)) return;
     if (!is_object(part)) {
-        trace_unknown(r->t, MS_STR("part"), part);
+        ms_envelope when;
+        memset(&when, 0, sizeof when);
+        trace_time_iso(r->t, &when, v[Q_TIME]);
+        trace_unknown_at(r->t, &when, MS_STR("part"), part);
         return;
     }
     ms_value list = ms_json(object_text(r, "[", part, "]"));

@@ -661,10 +661,17 @@ static void chat_answered(void *ctx, ms_str response)
     trace_use(c->t, &u);
 }
 
-static int sync_messages(syncing *s, const unit *u, const state *st, trace **out)
+/* known: so many first bytes were read before. */
+static int sync_messages(syncing *s, const unit *u, const state *st, uint64_t known,
+                         trace **out)
 {
     trace_desc desc;
     chat_sink c;
+    rescue *damage = s->in.rescue;
+    rescue were;
+    memset(&were, 0, sizeof were);
+    if (damage != NULL) were = *damage;
+    if (damage != NULL) damage->known = known;
     memset(&desc, 0, sizeof desc);
     memset(&c, 0, sizeof c);
     desc.store = s->in.store;
@@ -682,6 +689,11 @@ static int sync_messages(syncing *s, const unit *u, const state *st, trace **out
     sink to = {chat_take, &c, true, true, false, s->in.rescue, chat_answered, NULL,
                chat_is_taken};
     int code = read_input(s->in.options, u->path, NULL, 0, &to);
+    if (damage != NULL) {
+        s->in.counts->bad_lines += damage->lines - were.lines;
+        s->in.counts->bad_before += damage->lines_before - were.lines_before;
+        damage->known = 0;
+    }
     tally_free(&c.own);
     if (!is_read(code)) trace_fail(c.t, code);
     int ended = trace_end(c.t);
@@ -815,7 +827,9 @@ static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st, int lo
         free_noting(&n);
         return FINE;
     } else if (foreign_of(text) == NULL && shows_messages(text)) {
-        code = sync_messages(s, u, st, &t);
+        /* a sync that ended early (size 0) may not have named all damage */
+        bool known = begins && st->size > 0 && !s->in.whole;
+        code = sync_messages(s, u, st, known ? st->done : 0, &t);
     } else if (text.len == 0) {
         s->empty++;
     } else {
@@ -823,12 +837,11 @@ static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st, int lo
     }
     bad = s->in.counts->bad_lines + s->in.counts->bad_before - bad;
     bool kept = code == FINE || code == DAMAGED;
-    bool emptied = t == NULL && st->known && arrlenu(st->messages.numbers) > 0;
     bool added = s->in.counts->messages - s->in.counts->known > before;
     bool early = loaded == DAMAGED || code == DAMAGED || done < text.len || bad > 0;
     bool unread = s->ignored + s->ignored_before > ignored;
     int written = FINE;
-    if (kept && !emptied) written = write_state(&n, u, t, done, early, bad, unread);
+    if (kept) written = write_state(&n, u, t, done, early, bad, unread);
     if (kept && added) s->in.counts->sessions++;
     trace_free(t);
     free_noting(&n);

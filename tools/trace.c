@@ -75,6 +75,8 @@ struct trace {
     size_t session_node;      /* the first node of the current session */
     uint64_t last_answer;
     double last_time;         /* of the last message; 0 if it has none */
+    bool entry_timed;         /* a message of the entry has a time, */
+    int64_t entry_ns;         /* the last one this */
     ms_str last_tool;         /* that the last message calls; in `kept` */
     uint32_t first_prompt;    /* of the session: its message, plus one; 0: none yet */
     bool diverged;            /* known messages differ from those of the file */
@@ -707,6 +709,7 @@ void trace_entry(trace *t, ms_str id, ms_str parent, unsigned marks)
     n.parent = parent_of(t, parent);
     n.first = (uint32_t)(arrlenu(t->numbers) + arrlenu(t->staged));
     n.marks = marks;
+    t->entry_timed = false;
     if (id.ptr != NULL && id.len > 2) {
         n.id = id_hash(id);
         hmput(t->ids, n.id, (uint32_t)arrlenu(t->nodes));
@@ -732,6 +735,8 @@ void trace_put(trace *t, const ms_envelope *message)
         m.agent_key = MS_STR("assistant");
     }
     if (m.has_time) t->last_time = (double)m.time_ns / 1e9;
+    if (m.has_time) t->entry_ns = m.time_ns;
+    t->entry_timed = t->entry_timed || m.has_time;
     bool call = m.type == MS_T_ACTION;
     if (!call && m.content.text.ptr == NULL) m.content = ms_text(""); /* it needs one */
     if (!call) t->last_tool = ms_str_n(NULL, 0);
@@ -749,6 +754,17 @@ bool trace_is_fresh(const trace *t, uint64_t offset)
 }
 
 void trace_unknown(trace *t, ms_str type, ms_str json)
+{
+    ms_envelope when;
+    memset(&when, 0, sizeof when);
+    ms_str iso = member(json, "timestamp");
+    when.has_time = t->entry_timed;
+    when.time_ns = t->entry_timed ? t->entry_ns : 0;
+    if (is_kind(iso, MS_JSON_STRING)) trace_time_iso(t, &when, iso);
+    trace_unknown_at(t, &when, type, json);
+}
+
+void trace_unknown_at(trace *t, const ms_envelope *when, ms_str type, ms_str json)
 {
     char word[96];
     ms_str what = type.len > 0 ? clip(type, 60) : MS_STR("entry without a type");
@@ -770,6 +786,8 @@ void trace_unknown(trace *t, ms_str type, ms_str json)
     }
     ms_str kept = json.ptr != NULL ? json : MS_STR("null");
     ms_envelope m = other_message(name, ms_json(kept));
+    m.has_time = when->has_time;
+    m.time_ns = when->time_ns;
     trace_put(t, &m);
 }
 

@@ -75,8 +75,11 @@ ms_str trace_text(trace *t, ms_str value);
 
 /* Counts an unknown entry, or a part of one, and keeps its JSON. With --strict it ends
  * the reading. This count and the next two have no entries of the part of a file that was
- * read before. */
+ * read before. Its time is that of its member "timestamp", in ISO form, else of the
+ * message before it in the entry. */
 void trace_unknown(trace *t, ms_str type, ms_str json);
+/* Does the same; its time is that of `when`, if that has one. */
+void trace_unknown_at(trace *t, const ms_envelope *when, ms_str type, ms_str json);
 /* Counts an entry of a known type that is not a message. */
 void trace_left_out(trace *t, ms_str type);
 /* Counts what is left out although its kind has messages or usage: it is empty, or that

@@ -326,6 +326,15 @@ static ms__answer_part_kind ms__answer_item_kind(ms_str item, size_t *i)
                                                       : MS__ANSWER_OTHER;
 }
 
+/* Puts an item that a stream begins after all others, before its content comes. An answer
+ * that ends before the item does is not complete. */
+static void ms__answer_place(ms_answer_stream *a, ms__answer_part *part, ms_str item)
+{
+    ms__answer_part_begins(a, part);
+    if (!ms_json_string_is(ms__json_path(item, "type"), MS_STR("compaction")))
+        ms__answer_part_open(a, part); /* it counts when complete */
+}
+
 /* Reserves the place of an item that a stream begins: a later one may be done first. */
 static void ms__answer_item_begins(ms_answer_stream *a, int64_t index, ms_str item)
 {
@@ -343,9 +352,7 @@ static void ms__answer_item_begins(ms_answer_stream *a, int64_t index, ms_str it
         ms__answer_part_put(a, kind, index, MS__ANSWER_NAME, item, "name");
         return;
     }
-    ms__answer_part_begins(a, part);
-    if (!ms_json_string_is(ms__json_path(item, "type"), MS_STR("compaction")))
-        ms__answer_part_open(a, part); /* it counts when complete */
+    ms__answer_place(a, part, item);
 }
 
 /* Returns whether a stream began an item that was not done. */
@@ -546,6 +553,7 @@ static void ms__answer_step(ms_answer_stream *a, int64_t index, ms_str step)
     part->open = true;
     ms__answer_part_members(a, part, step, list);
     if (kind == MS__ANSWER_CALL) ms__answer_call(a, index, step, "name", "-");
+    else ms__answer_place(a, part, step);
     ms_json_iter it = ms_json_iterate(ms__json_path(step, list));
     while (ms_json_next(&it)) {
         ms__answer_part_put(a, kind, index, MS__ANSWER_BODY, it.value, "text");
@@ -561,7 +569,7 @@ static void ms__answer_step_ends(ms_answer_stream *a, ms__answer_part *part)
 {
     bool call = part->kind == MS__ANSWER_CALL;
     ms_buf *members = &part->bufs[MS__ANSWER_MEMBERS];
-    ms_buf *list = &part->bufs[MS__ANSWER_LIST], all, step;
+    ms_buf *list = &part->bufs[MS__ANSWER_LIST], all, step, text;
     ms_str args = ms_buf_text(&part->bufs[call ? MS__ANSWER_BODY : MS__ANSWER_DATA]);
     ms_json_writer w;
     memset(&all, 0, sizeof all);
@@ -573,7 +581,15 @@ static void ms__answer_step_ends(ms_answer_stream *a, ms__answer_part *part)
                                                              : MS_STR(",\"summary\":"));
         ms__answer_put(a, &all, ms__answer_contents(a, ms__answer_list(a, list)));
     }
-    bool parsed = args.len == 0 || ms_json_check(args, NULL, &args, NULL) == MS_OK;
+    bool parsed = args.len == 0 ||
+                  ms_json_check(args, &ms__answer_repairs, NULL, NULL) == MS_OK;
+    if (!parsed && !call) { /* the server has read them: they stay as they are */
+        ms__json_to(&w, &text, ms__answer_arena(a));
+        ms_json_put_string(&w, args);
+        if (ms_json_finish(&w) != MS_OK) ms__answer_no_memory(a, args.len);
+        args = ms_buf_text(&text);
+        parsed = a->code == MS_OK;
+    }
     if (args.len > 0 && parsed) ms__answer_put(a, &all, MS_STR(",\"arguments\":"));
     if (parsed) ms__answer_put(a, &all, args);
     ms__answer_put(a, &all, MS_STR("}"));
@@ -924,10 +940,9 @@ static void ms__answer_join(ms_buf *object, bool framed)
  * surrogates are wrong, returns it with replacement characters in their place. */
 static MS__RARE void ms__answer_repair(ms_answer_stream *a, ms_str *event)
 {
-    static const ms_json_opts repair = {0, true};
     ms_json_writer w;
     ms_buf buf;
-    a->code = ms_json_check(ms_buf_text(&a->object), &repair, event, a->err);
+    a->code = ms_json_check(ms_buf_text(&a->object), &ms__answer_repairs, event, a->err);
     if (a->code != MS_OK) return;
     ms__json_to(&w, &buf, ms__answer_arena(a));
     ms_json_put_raw(&w, *event);

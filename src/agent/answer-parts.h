@@ -40,6 +40,9 @@ typedef struct ms__answer_part {
     size_t appended;    /* bytes of the body */
 } ms__answer_part;
 
+/* JSON of a provider, also with lone surrogates, which are replaced when it is kept. */
+static const ms_json_opts ms__answer_repairs = {0, true};
+
 static ms_arena *ms__answer_arena(ms_answer_stream *a)
 {
     return a->desc.arena ? a->desc.arena : &a->own;
@@ -581,8 +584,8 @@ static bool ms__answer_part_ends(const ms__answer_part *part, ms_str name)
     ms_str before = ms_buf_text(&part->bufs[MS__ANSWER_NAME]), args;
     if (part->index < 0) return false;
     return !ms_json_string_is(name, before) ||
-           ms_json_check(ms_buf_text(&part->bufs[MS__ANSWER_BODY]), NULL, &args,
-                         NULL) == MS_OK;
+           ms_json_check(ms_buf_text(&part->bufs[MS__ANSWER_BODY]),
+                         &ms__answer_repairs, &args, NULL) == MS_OK;
 }
 
 /* Adds to a call: its name and its arguments are at paths of the object. Some servers
@@ -625,7 +628,6 @@ static void ms__answer_part_block(ms_answer_stream *a, ms__answer_part *part,
  * of Converse is in a member. */
 static void ms__answer_part_input(ms_answer_stream *a, ms__answer_part *part)
 {
-    static const ms_json_opts repair = {0, true};
     static const char *const names[] = {"input", "content", "toolUse", "toolResult"};
     ms_buf *data = &part->bufs[MS__ANSWER_DATA], *list = &part->bufs[MS__ANSWER_LIST];
     ms_arena *arena = ms__answer_arena(a);
@@ -640,7 +642,7 @@ static void ms__answer_part_input(ms_answer_stream *a, ms__answer_part *part)
         list->len = 0;
     }
     ms_str input = ms_buf_text(data);
-    if (ms_json_check(input, &repair, &input, NULL) != MS_OK ||
+    if (ms_json_check(input, &ms__answer_repairs, &input, NULL) != MS_OK ||
         !ms_json_element(ms_buf_text(&part->bufs[MS__ANSWER_BODY]), 0, &block))
         return;
     bool inside = ms_json_member(block, ms_str_of(names[2 + listed]), &inner);

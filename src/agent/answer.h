@@ -6,8 +6,8 @@
  * the bytes may be divided anywhere. Only comments of server-sent events (lines that
  * begin with ':') are passed over; inside of an object of a "data:" line they and the
  * names of fields are blanked. Bytes that are not UTF-8, and lone surrogates, become
- * replacement characters before an event is read. Arguments that are JSON within a string
- * are kept as they came: with a lone surrogate they are text, no JSON.
+ * replacement characters before an event is read; in arguments that are JSON within a
+ * string lone surrogates do when the answer ends.
  *
  * ms_answer appends the messages as one batch at the end. A stream begins each message
  * with its first text, feeds it, and ends all of them when the answer is complete.
@@ -172,6 +172,9 @@ static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
         ms__answer_part_cited(a, part);
         a->whole = a->whole && !part->open;
         *m = ms__answer_part_message(a, part, true);
+        if (m->type == MS_T_ACTION && !part->custom &&
+            !ms__args_repair(ms__answer_arena(a), &m->args))
+            ms__answer_no_memory(a, m->args.text.len);
         if (m->type == MS_T_COMPACTION) m->content = ms__answer_summary(a, part);
         if (m != all) m->flags = MS_FLAG_JOINED;
         thinks = thinks || part->kind == MS__ANSWER_THOUGHT;

@@ -20,7 +20,7 @@
  * The message has the summary as its content ("" without one) and, in `extra`, the member
  * "compaction": {"keep": how many messages of its location before it stay, "cause",
  * "tokens_before", "tokens_after", "items": [...], "plain": true where the summary has
- * words of its own around it}; the member "signed" has the provider and the model of the
+ * words of its own around it}. The member "signed" has the provider and the model of the
  * items. A compaction without agent key is of all who read the location, any other of its
  * agent alone. ms_answer stores the compactions that a provider makes by itself
  * (Anthropic, Responses) in the same form; then "keep" is 0.

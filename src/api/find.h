@@ -13,9 +13,9 @@
  *
  * In plain text a match has the same bytes; ASCII letters match in both cases unless
  * exact_case is set. In JSON text a match is either the same bytes as they are spelled,
- * so that "limit":10 can be found; or the same decoded characters of one JSON string, so
- * that say "hi" is found in "say \"hi\"", and any word where it is spelled with escapes
- * such as \u00e9. An escape is one character: the n of \n is no letter n. A match lies in
+ * so that "limit":10 can be found, or the same decoded characters of one JSON string. So
+ * say "hi" is found in "say \"hi\"", and any word where it is spelled with escapes such
+ * as \u00e9. An escape is one character: the n of \n is no letter n. A match lies in
  * one field. */
 
 /* The fields that people read, by bits: the default of a search. */

@@ -52,7 +52,9 @@ typedef struct ms_read_opts {
                                  neutral value exists; in chat formats a message of an
                                  unknown form is kept as it is. Else all of these are
                                  errors */
-    bool repair;              /* bad UTF-8 becomes U+FFFD; else an error */
+    bool repair;              /* bad UTF-8 becomes U+FFFD; else an error. So do lone
+                                 surrogates in arguments that stand in a string; else
+                                 these are text, no JSON */
 } ms_read_opts;
 
 typedef struct ms_envelopes {

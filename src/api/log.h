@@ -95,13 +95,13 @@ typedef struct ms_log_desc {
 
 #define MS_LOG_SEGMENT_MIN 1024
 
-/* Opens a log. MS_E_ARGUMENT: a member of desc is not as above; MS_E_NOT_FOUND: the file
- * is missing (READ, WRITE); MS_E_CONFLICT: it exists (NEW); MS_E_BUSY: another process
- * writes to it, its id is in the message; MS_E_FOREIGN: not a log, or of a newer version:
- * the file is not changed; MS_E_DAMAGED: see ms_log_opening; in each opening, if the
+/* Opens a log. MS_E_ARGUMENT: a member of desc is not as above. MS_E_NOT_FOUND: the file
+ * is missing (READ, WRITE). MS_E_CONFLICT: it exists (NEW). MS_E_BUSY: another process
+ * writes to it, its id is in the message. MS_E_FOREIGN: not a log, or of a newer version;
+ * the file is not changed. MS_E_DAMAGED: see ms_log_opening; in each opening, if the
  * first page and its copy are damaged, or the file ends before 8,192 bytes, where
- * messages begin; MS_E_FULL: no room for a new log, or for the holes of a sparse copy,
- * which a writer fills; MS_E_IO: a system call failed, see err->sys_errno. A file of size
+ * messages begin. MS_E_FULL: no room for a new log, or for the holes of a sparse copy,
+ * which a writer fills. MS_E_IO: a system call failed, see err->sys_errno. A file of size
  * 0 counts as missing, and so does an incomplete superblock, of up to 1,024 bytes, which
  * an interrupted creation leaves (MS_OPEN_STRICT: MS_E_DAMAGED). MS_LOG_READ opens such a
  * file as empty. */

@@ -16,8 +16,9 @@ typedef struct ms_mem_desc {
     ms_entropy entropy;       /* {0}: see ms_entropy */
     bool salvage;             /* attach: keep verified records, skip damaged ones */
 #ifdef MSGSTORE_RING
-    bool drop_oldest;         /* see [api-ring]; the buffer has twice MS_MEM_MIN. An image
-                                 does not have it: set it to attach, too */
+    bool drop_oldest;         /* see [api-ring]; the buffer has at least twice MS_MEM_MIN
+                                 bytes. An image does not have it: set it to attach,
+                                 too */
 #endif
 #ifdef MSGSTORE_FLASH
     struct ms_flash *flash;   /* a ring in flash, see [api-flash]; NULL: none */

@@ -235,12 +235,12 @@ typedef struct ms_project_report {
 
 /* Writes the body of a request: model (gemini has it in its URL), system text,
  * messages, tools, max_tokens, extra. Errors as of ms_project. MS_E_NOT_FOUND: the
- * location is unknown, or nothing of the history is sent. MS_E_ARGUMENT: the model or
- * max_tokens is missing, the tools have another provider's form, extra has a member
- * twice, or one of the request's own, or with opts.previous names a response, a
- * conversation or store, thinking takes all of max_tokens, or a profile asks for what
- * its wire has no form for. MS_E_UNSUPPORTED: pydantic-ai has no request. MS_E_SYNTAX,
- * MS_E_KIND: tools or extra are not what they must be.
+ * location is unknown, or nothing of the history is sent. MS_E_UNSUPPORTED: pydantic-ai
+ * has no request. MS_E_SYNTAX, MS_E_KIND: tools or extra are not what they must be.
+ *     MS_E_ARGUMENT: the model or max_tokens is missing. The tools have another
+ * provider's form. A member of extra is there twice, or is one of the request's own; with
+ * opts.previous it names a response, a conversation or store. Thinking takes all of
+ * max_tokens. Or a profile asks for what its wire has no form for.
  *     A function that the provider refuses is refused here, by its path
  * ("tools[0].name"). MS_E_MISSING: it has no name, or a tool of Bedrock or of type custom
  * of Anthropic has no schema. MS_E_KIND: the schema is no object. MS_E_ARGUMENT: the name
@@ -315,12 +315,12 @@ typedef struct ms_answered {
 
 /* Stores a complete response: all messages in one batch, then the note of its usage. out
  * may be NULL. MS_E_REFUSED: the response is an error, err->message has its text (`error`
- * is one unless it is null, also if it is empty); MS_E_MISSING: the body is not a
- * response, or an incomplete one (also a body without an object); err->message names the
- * missing member, the provider whose answer it is, or how the body begins; MS_E_SYNTAX or
- * MS_E_DEPTH: an object is damaged or too deep, and line, column and offset are those in
- * the object; MS_E_ARGUMENT: desc has no store or memory. In each case nothing was
- * stored, and out has no messages and no calls. If the usage note fails, the messages
+ * is one unless it is null, also if it is empty). MS_E_MISSING: the body is not a
+ * response, or an incomplete one (also a body without an object). Then err->message names
+ * the missing member, the provider whose answer it is, or how the body begins.
+ * MS_E_SYNTAX, MS_E_DEPTH: an object is damaged or too deep; line, column and offset are
+ * those in the object. MS_E_ARGUMENT: desc has no store or memory. In each case nothing
+ * was stored, and out has no messages and no calls. If the usage note fails, the messages
  * stay, and out->messages is not 0: repeat ms_note_usage, not the call. A process that
  * dies between the two leaves an answer without usage. A response that is given twice is
  * stored twice. */

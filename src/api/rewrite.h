@@ -10,7 +10,7 @@
  * to->path: to save space, keep the newest, repair (source opened for salvage), or export
  * an arena store. Sequence numbers, times and keys stay. With keep->dry_run nothing is
  * written, and `to` may be NULL. mode, opening and shared of `to` must be valid, and have
- * no effect; lock_wait_ms is how long to wait for a writer of the file to be replaced (0:
+ * no effect. lock_wait_ms is how long to wait for a writer of the file to be replaced (0:
  * not at all, also where writers are shared). report may be NULL.
  *   - The copy is written to PATH.compacting, verified, synced, and renamed. At every
  *     moment the path has the old file or the complete new one. A PATH.compacting of a

@@ -218,10 +218,10 @@ MS_API ms_result ms_tick(ms_store *store, uint32_t budget_us, ms_error *err);
 
 /* Waits until the store has a message with a number larger than after_seq, a change was
  * made since the call began (an amendment, a part of a stream), or timeout_ms have
- * passed: MS_OK in each case, *last_seq (may be NULL) receives the newest number (on
- * failure 0 or an older one). It first makes appends of other processes visible to this
- * handle, as every query does; with a timeout of 0 that is all. Polls, pausing up to 5
- * ms. Any store, any thread. */
+ * passed: MS_OK in each case. *last_seq (may be NULL) receives the newest number, on
+ * failure 0 or an older one. The call first makes appends of other processes visible to
+ * this handle, as every query does; with a timeout of 0 that is all. Polls, pausing up to
+ * 5 ms. Any store, any thread. */
 MS_API ms_result ms_wait(ms_store *store, uint64_t after_seq, uint32_t timeout_ms,
                          uint64_t *last_seq, ms_error *err);
 

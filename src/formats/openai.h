@@ -34,13 +34,15 @@ static void ms__chat_content_put(ms_writer *w, const ms_envelope *m)
 }
 
 /* Reads arguments from a string. They are JSON only if the string has an object that
- * fits into a field. */
+ * fits into a field; with repairs also one with halves of surrogate pairs. */
 static ms_result ms__args_text_read(ms__fit *f)
 {
     ms_str text;
     MS__TRY(ms__read_text(f->r, f->value, &text));
     f->m->args.text = text;
     f->m->args.json = ms__args_of(text).json;
+    if (f->r->repair && !ms__args_repair(f->r->arena, &f->m->args))
+        return ms__no_arena(f->r->err, f->r->arena, text.len);
     return MS_OK;
 }
 

@@ -123,6 +123,24 @@ static ms_result ms__read_json(ms__reader *r, ms_str value, ms_str *out)
     return MS_OK;
 }
 
+/* Makes arguments JSON that are text for halves of surrogate pairs alone: each becomes
+ * U+FFFD. False: no memory. */
+static bool ms__args_repair(ms_arena *arena, ms_value *args)
+{
+    static const ms_json_opts repair = {MS_FIELD_MAX_DEPTH, true};
+    ms_json_writer w;
+    ms_buf buf;
+    ms_str object;
+    if (args->json || ms_json_check(args->text, &repair, &object, NULL) != MS_OK ||
+        ms_json_kind_of(object) != MS_JSON_OBJECT)
+        return true;
+    ms__json_to(&w, &buf, arena);
+    ms_json_put_raw(&w, object);
+    if (ms_json_finish(&w) != MS_OK) return false;
+    *args = ms_json(ms_buf_text(&buf));
+    return true;
+}
+
 /* A value that a reader tries to put into the field of a placeholder. */
 typedef struct ms__fit {
     ms__reader *r;

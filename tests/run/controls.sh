@@ -1976,8 +1976,14 @@ controls()
         ms__answer_anthropic 'ms__answer_part_members(a, other, delta, "type");' ''
     control compaction_begins_as_a_block gcc test_answer \
         compaction_of_a_stream_is_one_when_it_is_done 100 \
-        ms__answer_item_begins '!ms_json_string_is(ms__json_path(item, "type"), MS_STR("compaction"))' \
+        ms__answer_place '!ms_json_string_is(ms__json_path(item, "type"), MS_STR("compaction"))' \
         'true'
+    control step_that_has_only_begun_is_gone gcc test_answer \
+        steps_are_made_of_their_deltas 100 \
+        ms__answer_step 'else ms__answer_place(a, part, step);' ''
+    control half_of_a_pair_makes_arguments_text gcc test_answer \
+        arguments_are_json_when_they_have_half_of_a_pair 100 \
+        ms__answer_messages 'm->type == MS_T_ACTION && !part->custom' 'false'
     control content_of_a_failed_compaction_is_gone gcc test_answer \
         compaction_of_a_stream_is_whole 100 \
         ms__answer_part_later 'if (!values[i].ptr)' 'if (false)'

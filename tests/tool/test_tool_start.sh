@@ -176,7 +176,8 @@ $ alone view --agent claude-code => * -> 0 claude-code is a program: sessions --
 $ alone hand-over 77e6 --to codex -o $tmp/h.jsonl => ^place +~/.codex/sessions/2026/05/12/rollout-2026-05-12T22-30-00-[-0-9a-f]{36}.jsonl$ => ^then +codex resume [-0-9a-f]{36}$
 $ alone hand-over 77e6 --to claude-code -o $tmp/h.jsonl => ^place +~/.claude/projects/-w-b/[-0-9a-f]{36}.jsonl$ => ^then +claude --resume
 $ alone hand-over 77e6 --to gemini-cli -o $tmp/h.jsonl => ^then +gemini --session-file .*h.jsonl$
-help hand-over => ^--to: claude-code codex opencode gemini-cli pi sts$
+help hand-over => program: claude-code, codex, opencode =1> claude-code,
+hand-over $log --to nosuch -> 2 ^written sessions: claude-code codex opencode gemini-cli pi sts$
 hand-over $log --to claude -> 2 did you mean claude-code\?
 hand-over $log --to gemini -> 2 did you mean gemini-cli\?
 
@@ -423,8 +424,8 @@ usage $tmp/text.log $log -> 2 is a file, but one STORE is taken
 usage $tmp/text.log nothing -> 4 no messages of session nothing$
 
 == nothing_found_is_said
-$ "$tool" sessions $log --cwd /nowhere 2>&1 => ^msgstore: none of 1 sessions is what was asked for$
-$ "$tool" sessions $log --json --cwd /nowhere 2>/dev/null =0> .
+sessions $log --cwd /nowhere -> 1 ^msgstore: none of 1 sessions is what was asked for$
+sessions $log --json --cwd /nowhere =0> . -> 1 *
 END
 
 
@@ -610,7 +611,7 @@ sessions $tmp/meta-a.jsonl $tmp/meta-c.jsonl =1> prompt of c$
 sessions $tmp/first.log => ^2026-05-11 
 sessions $tmp/first.log --since 2026-05-11 => the first
 sessions $tmp/first.log --until 2026-05-12 => the first
-$ "$tool" sessions $tmp/first.log --since 2026-05-12 2>&1 =0> the first =1> none of 1 sessions
+sessions $tmp/first.log --since 2026-05-12 =0> the first -> 1 none of 1 sessions
 
 == usage_of_an_agent_takes_the_name_that_it_prints
 usage $tmp/stream.log --by agent => claude-code$

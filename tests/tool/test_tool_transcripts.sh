@@ -105,7 +105,8 @@ sessions $shared/openhands-events/litellm-completion-log.json => Hello! Can you 
 usage $log codemie -> 4 ^msgstore: sessions of a folder with that name: msgstore sessions --cwd codemie$
 $ "$tool" info $log | sed -n '/^newest/,/^messages/p' | grep -o '20[0-9-]*T[0-9:]*' | sort -c -r
 sessions $log --grep 'phoenix in back' => start phoenix =1>
-$ "$tool" sessions $log --since '2 days ago' 2>&1 =1> none of 10 sessions => ^msgstore: the newest message is of 2026-
+sessions $log --since '2 days ago' -> 1 none of 10 sessions
+sessions $log --since '2 days ago' -> 1 ^msgstore: the newest message is of 2026-
 search $log phoenix --since '2 days ago' -> 1 ^msgstore: the newest message is of 2026-
 $ "$tool" sessions $log >$tmp/all
 sessions $log -n 0 == $tmp/all
@@ -652,6 +653,11 @@ session <<'END'
 history $kept/queued.jsonl --format openai => use pytest.*draft PR please.*"done" =0> /mcp|in the editor
 export $kept/queued.jsonl => "queued":true =2> .*queued.*
 search $kept/queued.jsonl 'use pytest' =1>
+
+== subagents_file_alone_has_no_command_that_resumes_it
+sessions --full $real/subagents/agent-aac57f5.jsonl => ae4a77f8 =0> --resume
+sessions --json $real/subagents/agent-aac57f5.jsonl => "session":"ae4a77f8 =0> "resume":"
+sessions --full $real/short.jsonl => claude --resume
 
 == subagents_file_is_a_conversation_of_its_own
 history $kept/agent-abc.jsonl --format openai => ^\[.*look it up.*found
@@ -1205,8 +1211,8 @@ sync $tmp/alien.4.log $tmp/growing => ^not read +1 as before
 sync --json $tmp/alien.log $alien => "ignored":0,"unread":\[\],"ignored_before":8,"unread_before":\[".*Amp.jsonl"
 sync -q $tmp/alien.log $alien =0> .
 sync -q $tmp/alien.4.log $alien -> 0 not read: .*Droid.jsonl: of Factory Droid$
-sync --strict $tmp/alien.5.log $alien => . -> 1 not read: .*Droid.jsonl: of Factory Droid$
-sync --strict $tmp/alien.log $alien => ^not read -> 1 not read: .*Droid.jsonl: of Factory Droid$
+sync --strict $tmp/alien.5.log $alien => 8 of unknown formats =0> ^not read -> 1 not read: .*Droid.jsonl: of Factory Droid$
+sync --strict $tmp/alien.log $alien => 8 of unknown formats =0> ^not read -> 1 not read: .*Droid.jsonl: of Factory Droid$
 sync --json $tmp/alien.2.log $alien => "unread":\[".*Amp.jsonl: of Amp"
 $ mkdir $alien/more; for n in 1 2 3; do echo '{"a":1,"b":2}' >$alien/more/$n.json; done
 sync $tmp/alien.3.log $alien/more => 1.json: JSON with "a", "b"$
@@ -1219,6 +1225,33 @@ sync $tmp/alien.6.log $alien/more => ^files      0 read, 2 unchanged, 3 of unkno
 sync $alien/more/own.log $alien/more => 3 of unknown formats =0> not read.*own.log
 sync $alien/more/own.log $alien/more => ^files      0 read, 2 unchanged, 3 of unknown
 sync $tmp/alien.7.log $alien/more/own.log => own.log: a log of msgstore$
+
+== sync_names_a_file_once_that_lost_its_messages
+$ echo '{"role":"user","content":"hello"}' >$tmp/emptied.jsonl
+sync $tmp/emptied.log $tmp/emptied.jsonl => ^messages   1 new
+$ echo '{"a":1,"b":2,"c":3}' >$tmp/emptied.jsonl
+sync $tmp/emptied.log $tmp/emptied.jsonl => ^not read +.*emptied.jsonl: JSON with "a", "b" => ^messages   0 new, 0 taken back$
+sync $tmp/emptied.log $tmp/emptied.jsonl => ^not read +1 as before =0> emptied.jsonl
+view $tmp/emptied.log =1> hello
+$ printf '%s\n' '{"role":"user","content":"hello"}' '{"role":"user","content":"again"}' >$tmp/emptied.jsonl
+sync $tmp/emptied.log $tmp/emptied.jsonl => ^messages   1 new, 0 taken back$ =0> ^not read
+view $tmp/emptied.log =1> hello =1> again
+
+== sync_counts_bad_lines_of_plain_messages_once
+$ printf '%s\n' '{"role":"user","content":"one"}' 'torn {' '{"role":"user","content":"two"}' >$tmp/plain.jsonl
+sync $tmp/plain.log $tmp/plain.jsonl => ^messages   2 new => ^bad        1 line without JSON$ -> 3 line 2
+sync $tmp/plain.log $tmp/plain.jsonl => ^bad        0 lines without JSON, and 1 in what was read before$
+$ echo '{"role":"user","content":"three"}' >>$tmp/plain.jsonl
+sync $tmp/plain.log $tmp/plain.jsonl => ^messages   1 new => ^bad        0 lines without JSON, and 1 in what was read before$
+$ printf 'worse\nworst\n' >>$tmp/plain.jsonl
+sync $tmp/plain.log $tmp/plain.jsonl => ^messages   0 new => ^bad        2 lines without JSON, and 1 in what -> 3 line 5
+sync --json $tmp/plain.log $tmp/plain.jsonl => "bad_lines":0,"bad_before":3
+sync --strict $tmp/plain.log $tmp/plain.jsonl => * -> 1 line 2
+$ { echo '{"role":"user","content":"zero"}'; cat $tmp/plain.jsonl; } >$tmp/plain.new
+$ mv $tmp/plain.new $tmp/plain.jsonl
+sync $tmp/plain.log $tmp/plain.jsonl => ^bad        3 lines without JSON$ -> 3 line 3
+import $tmp/plain.log $tmp/plain.jsonl --keys => . -> 3 line 3
+import $tmp/plain.log $tmp/plain.jsonl --keys => . -> 3 line 3
 
 == sync_counts_of_a_file_that_grew_what_is_new
 $ { long_session 2; echo '{"type":"novelty","uuid":"n"}'; echo '{"type":"progress"}'; echo 'torn {'; } >$tmp/grows.jsonl
@@ -1448,6 +1481,23 @@ bubbles='[{"session":"c","key":"composerData:c","value":"{\"fullConversationHead
 {"session":"c","key":"bubbleId:c:b","value":"{\"type\":1,\"text\":\"one\"}"},{"session":"c","key":"bubbleId:c:b","value":"{\"type\":1,\"text\":\"two\"}"}]'
 aside='{"uuid":"a","sessionId":"q","type":"assistant","agentId":"x","message":{"role":"model","parts":[{"text":"one"}]}}'
 waiting=$(sed 's/"pending_input":\[\]/"pending_input":null/' $streams/run-state.json)
+# Entries of unknown types: their time is that of the line, the part or the message.
+at=2026-01-01T10:00:00Z
+odd_claude='{"type":"user","uuid":"a","sessionId":"s","timestamp":"'$at'","message":{"role":"user","content":"one"}}
+{"type":"odd","uuid":"b","parentUuid":"a","sessionId":"s","timestamp":"'$at'"}
+{"type":"user","uuid":"c","parentUuid":"b","sessionId":"s","timestamp":"'$at'","message":{"role":"user"}}
+{"type":"user","uuid":"d","parentUuid":"c","sessionId":"s","timestamp":"'$at'","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"r"},7]}}'
+odd_codex='{"timestamp":"'$at'","type":"session_meta","payload":{"id":"s"}}
+{"timestamp":"'$at'","type":"response_item","payload":{"type":"odd"}}
+{"timestamp":"'$at'","type":"odd","payload":{}}'
+odd_opencode='{"info":{"id":"s"},"messages":[{"info":{"id":"1","role":"user","time":{"created":1767261600000}},"parts":[{"type":"text","text":"one"},{"type":"odd"}]}]}'
+odd_pi='{"type":"session","id":"p","cwd":"/x"}
+{"type":"message","id":"a","timestamp":"'$at'","message":{"role":"assistant","content":[7]}}
+{"type":"odd","id":"b","timestamp":"'$at'"}'
+odd_kimi='{"type":"metadata","protocol_version":"1.0","app_version":"2.1","created_at":1767261600000}
+{"type":"context.append_message","time":1767261600000,"message":{"role":"odd","content":[]}}
+{"type":"context.odd","time":1767261600000}'
+odd_chatgpt='{"conversation_id":"g","current_node":"n","mapping":{"n":{"id":"n","parent":null,"children":[],"message":{"id":"n","create_time":1767261600,"author":{"role":"user"},"content":{"content_type":"odd"},"recipient":"all"}}}}'
 session <<'END'
 == line_nested_too_deep_is_left_out_and_the_others_are_read
 import $tmp/deep.log $tmp/deep.jsonl => ^appended   3 messages -> 3 line 2, column .*expected less nesting; left out
@@ -1496,6 +1546,14 @@ view --json - <<<$stopped => "observation".*"extra":\{"attachments":\[\{"type":"
 == list_is_read_whatever_stands_beside_it
 $ texts <<<$beside => ^one two$
 view --json - <<<$sums => "compaction".*the sum =0> "auto"
+
+== unknown_entry_has_the_time_of_its_line
+view --json - <<<$odd_claude =5> "time":1767261600[,}] -> 0 kept whole: 1 claude-code:odd, 1 claude-code:user without content, 1 claude-code:block$
+view --json - <<<$odd_codex =2> "time":1767261600[,}] -> 0 kept whole: 2 codex:odd$
+view --json - <<<$odd_opencode =2> "time":1767261600[,}] -> 0 kept whole: 1 opencode:odd$
+view --json - <<<$odd_pi =3> "time":1767261600[,}] -> 0 kept whole: 
+view --json - <<<$odd_kimi =2> "time":1767261600[,}] -> 0 kept whole: 
+view --json - <<<$odd_chatgpt =1> "time":1767261600[,}] -> 0 kept whole: 
 
 == elements_that_are_no_entries_are_counted
 view --json - <<<$subagents =3> -> 0 kept whole: 2 atif:trajectory without steps$

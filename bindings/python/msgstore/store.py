@@ -180,8 +180,13 @@ def _members(extra: Optional[Mapping[str, Any]], members: Dict[str, Any]) -> Dic
     return {**extra, **members}
 
 
-def _of_request(error: ArgumentError) -> ArgumentError:
-    """Returns an error of a request with the names of the arguments of Python."""
+def _of_request(error: ArgumentError, named: Mapping[str, Any]) -> ArgumentError:
+    """Returns an error of a request with the names of the arguments of Python. ``named``
+    are the members of the body that were passed by name."""
+    inner = (error.path or "")[len("extra."):]
+    if (error.path or "").startswith("extra.") and re.split(r"[.\[]", inner)[0] in named:
+        message = error.message.replace(str(error.path), inner)
+        return ArgumentError(error.code, message, inner)
     own = re.search(r"\b(?:own member|writes) (\w+)\b.* extra must not have it",
                     error.message)
     if own and own[1] in ("model", "system", "tools"):
@@ -484,13 +489,13 @@ class Store:
                                         "the provider's shape was expected", "tools")
         if subordinates:
             args["subordinates"] = _words("subordinates", subordinates)
-        members = _members(extra, members)
-        if members:
-            args["extra"] = members
+        further = _members(extra, members)
+        if further:
+            args["extra"] = further
         try:
             result = _ffi.call(op, self._open, args)
         except ArgumentError as error:
-            raise _of_request(error) from None
+            raise _of_request(error, members) from None
         if "body" not in result:
             return result
         body = Request(result["body"])

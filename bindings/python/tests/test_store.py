@@ -50,8 +50,10 @@ def test_messages_come_back_with_all_members(store):
     (lambda s, t: s.append(msgstore.user("a"), t), "location", "surrogate"),
     (lambda s, t: s.amend(1, msgstore.user(t)), "message.content", "surrogate"),
     (lambda s, t: s.facts("l", title=t), "value.title", "surrogate"),
-    (lambda s, t: s.request("l", "openai", model="m", stop=[t]), "extra.stop[0]",
-     "surrogate"),
+    (lambda s, t: s.request("l", "openai", model="m", stop=[t]), "stop[0]",
+     r"stop\[0\] has .*surrogate"),
+    (lambda s, t: s.request("l", "openai", model="m", extra={"stop": [t]}),
+     "extra.stop[0]", r"extra\.stop\[0\] has .*surrogate"),
 ])
 def test_a_lone_surrogate_is_refused_where_it_is(store, call, path, words):
     store.append(msgstore.user("before"), "l")

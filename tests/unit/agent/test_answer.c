@@ -333,6 +333,14 @@ TEST(steps_are_made_of_their_deltas)
          "{\"type\":\"model_output\",\"content\":[{\"type\":\"text\",\"text\":\"b\"}]}", MS_OK},
         {STEP("0", "{\"type\":\"model_output\"}") DELTA("0", "{\"type\":\"text\",\"text\":\"b\"}")
          COMPLETED("completed"), NULL, MS_E_MISSING}, /* it has no end */
+        {STEP("0", "{\"type\":\"thought\"}") COMPLETED("completed"), NULL, MS_E_MISSING},
+        {STEP("0", "{\"type\":\"model_output\"}") DELTA("0", "{\"type\":\"text\",\"text\":\"b\"}")
+         STOP("0") STEP("1", "{\"type\":\"google_search_call\"}") COMPLETED("completed"), NULL,
+         MS_E_MISSING},
+        {STEP("0", "{\"type\":\"mcp_server_tool_call\",\"id\":\"f\"}")
+         DELTA("0", "{\"type\":\"arguments_delta\",\"arguments\":\"{\\\"a\\\"\"}")
+         STOP("0") COMPLETED("completed"), /* arguments that are no JSON stay a string */
+         "{\"type\":\"mcp_server_tool_call\",\"id\":\"f\",\"arguments\":\"{\\\"a\\\"\"}", MS_OK},
         {STEP("0", "{\"type\":\"model_output\"}") DELTA("0", "{\"type\":\"text\",\"text\":\"b\"}")
          STOP("0") COMPLETED("cancelled"), NULL, MS_E_MISSING},
     };
@@ -1394,6 +1402,65 @@ TEST(answer_is_stored_repaired_when_its_bytes_are_no_text)
     }
 }
 
+/* Arguments that are JSON in a string have half of a surrogate pair: they are JSON, with
+ * a replacement character, as those that are no string. */
+TEST(arguments_are_json_when_they_have_half_of_a_pair)
+{
+    static const char chat[] =
+        "{\"choices\":[{\"delta\":{\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":"
+        "\"{\\\"a\\\":\\\"\\\\ud83d\\\"}\"}}]}}]}\n";
+    static const struct { const char *provider, *body; size_t calls; } rows[] = {
+        {"openai", "{\"choices\":[{\"message\":{\"tool_calls\":[{\"id\":\"c\",\"function\":{"
+                   "\"name\":\"f\",\"arguments\":\"{\\\"a\\\":\\\"\\\\ud83d\\\"}\"}}]},"
+                   "\"finish_reason\":\"tool_calls\"}]}", 1},
+        {"anthropic", "{\"type\":\"message_start\",\"message\":{}}\n{\"type\":"
+                      "\"content_block_start\",\"content_block\":{\"type\":\"tool_use\",\"id\":\"c\","
+                      "\"name\":\"f\",\"input\":{}}}\n{\"type\":\"content_block_delta\",\"delta\":{"
+                      "\"partial_json\":\"{\\\"a\\\":\\\"\\\\ud83d\\\"}\"}}\n{\"delta\":{"
+                      "\"stop_reason\":\"tool_use\"}}", 1},
+        {"anthropic", "{\"type\":\"message\",\"content\":[{\"type\":\"tool_use\",\"id\":\"c\","
+                      "\"name\":\"f\",\"input\":{\"a\":\"\\ud83d\"}}],\"stop_reason\":\"x\"}", 1},
+        {"openai-responses", "{\"object\":\"response\",\"status\":\"completed\",\"output\":[{"
+                             "\"type\":\"function_call\",\"call_id\":\"c\",\"name\":\"f\","
+                             "\"arguments\":\"{\\\"a\\\":\\\"\\\\ud83d\\\"}\"}]}", 1},
+        {"gemini-interactions",
+         STEP("0", "{\"type\":\"function_call\",\"id\":\"c\",\"name\":\"f\"}")
+         DELTA("0", "{\"type\":\"arguments_delta\",\"arguments\":\"{\\\"a\\\":\\\"\\\\ud83d\\\"}\"}")
+         STOP("0") COMPLETED("requires_action"), 1},
+        {"openai", chat, 2}, /* calls without ids: the second begins after the first */
+    };
+    for (size_t i = 0; i < 2 * COUNT(rows); i++) {
+        char body[1000];
+        ms_answered out;
+        ms_calls calls;
+        size_t n = rows[i / 2].calls;
+        answer_case c = {"half", rows[i / 2].provider, "", NULL, body, "", 0, 0, 0, 0, ""};
+        ask_anew();
+        ms_request_desc desc = desc_of(c.provider);
+        snprintf(body, sizeof body, "%s%s", rows[i / 2].body, n > 1 ? chat : "");
+        if (n > 1) strcat(body, "{\"choices\":[{\"delta\":{},\"finish_reason\":\"tool_calls\"}]}");
+        if (i & 1) feed(&c, 7, 7, &out);
+        else assert_int_equal(ms_answer(&desc, ms_str_of(body), &out, NULL), MS_OK);
+        assert_int_equal(out.calls, n);
+        assert_int_equal(ms_pending(&desc, &arena, &calls, NULL), MS_OK);
+        assert_int_equal(calls.count, n);
+        for (size_t k = 0; k < n; k++) {
+            ms_value args = calls.items[k].args;
+            if (!args.json || !ms_str_equal(args.text, MS_STR("{\"a\":\"\xEF\xBF\xBD\"}")))
+                fail_msg("row %zu: %.*s", i, (int)args.text.len, args.text.ptr);
+        }
+    }
+    static const char custom[] = /* the input of such a call is any text */
+        "{\"object\":\"response\",\"status\":\"completed\",\"output\":[{\"type\":"
+        "\"custom_tool_call\",\"call_id\":\"c\",\"name\":\"f\",\"input\":"
+        "\"{\\\"a\\\": \\\"\\\\ud83d\\\"}\"}]}";
+    ms_request_desc desc = desc_of("openai-responses");
+    ask_anew();
+    desc.store = store;
+    assert_int_equal(ms_answer(&desc, ms_str_of(custom), NULL, NULL), MS_OK);
+    assert_true(has_text(stored(), "|0 {\"a\": \"\\ud83d\"}|"));
+}
+
 /* A store that refuses changes, and with them streams, while `busy`; busy_from: the change
  * of that number alone, counted down. */
 static const ms_backend *busy_backend;
@@ -1676,6 +1743,21 @@ TEST(step_that_does_not_end_is_counted_and_unfinished)
         "data: {\"event_type\":\"interaction.completed\",\"interaction\":{\"object\":"
         "\"interaction\",\"status\":\"completed\"}}\n\n"), &out, NULL), MS_E_MISSING);
     assert_int_equal(out.messages, 0);
+    static const char *const steps[] = { /* that have nothing yet */
+        STEP("0", "{\"type\":\"thought\"}"), STEP("0", "{\"type\":\"model_output\"}"),
+        STEP("0", "{\"type\":\"google_search_call\",\"id\":\"s\"}")};
+    for (size_t i = 0; i < 2 * COUNT(steps); i++) {
+        ask_anew();
+        desc.store = store;
+        assert_int_equal(ms_answer_begin(&answer, &desc, NULL), MS_OK);
+        assert_int_equal(ms_answer_feed(&answer, ms_str_of(steps[i / 2]), NULL), MS_OK);
+        if (i & 1)
+            assert_int_equal(ms_answer_feed(&answer, MS_STR(COMPLETED("completed")), NULL), MS_OK);
+        assert_int_equal(ms_answer_end(&answer, &out, NULL), MS_E_MISSING);
+        assert_int_equal(out.messages, 1);
+        assert_int_equal(ms_get_by_seq(store, out.last_seq, &arena, &msg, NULL), MS_OK);
+        assert_true(ms_flags(msg) & MS_FLAG_UNFINISHED);
+    }
 }
 
 /* Bytes that are flipped, left out or repeated: some code, and a store that is whole. */
