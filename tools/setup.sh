@@ -134,6 +134,7 @@ missing_for_fuzz()
 missing_for_controls()
 {
     missing_for_fuzz
+    python3 -m pytest --version >/dev/null 2>&1 || echo python3-pytest
 }
 
 missing_for_test()

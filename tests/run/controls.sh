@@ -2,8 +2,9 @@
 # Negative controls: is each defence guarded by a test that notices when it is gone?
 #
 #   tests/run/controls.sh [NAME ...]        all controls, or those
-#   tests/run/controls.sh --fits            does each edit fit the header? Builds nothing
+#   tests/run/controls.sh --fits [NAME ...] does each edit fit its file? Builds nothing
 #   tests/run/controls.sh --edits           "NAME SUITE FUNCTION ...": what each one edits
+#                                           in the header
 #
 # A control is a copy of msgstore.h in build/controls/NAME in which one defence is taken
 # out (of msgstore_ffi.h, where a function is named ms_ffi__...), and the test that has to
@@ -12,6 +13,10 @@
 # sanitizer's report in it. A copy that cannot be built, an edit that does not fit in
 # exactly one place of its function, a program that has to be stopped and a failure of any
 # other test are errors of the control.
+#
+# controls_tool.sh has the controls of the command line tool and of the bindings. They edit
+# copies of other files (FILE:FUNCTION), and have two variants of their own: tool, whose
+# test is of a suite of tests/tool, and python, of bindings/python/tests.
 #
 # A line "ok NAME: TEST failed as it must", "FAIL NAME: why" or "skip NAME: why", when the
 # test says why it is left out, for each; a control without one has failed. At the end
@@ -24,6 +29,7 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/run/suites.sh
+. tests/run/controls_tool.sh
 out=build/controls
 limit=${CONTROL_LIMIT:-60}
 jobs=${JOBS:-2}
@@ -40,10 +46,13 @@ libraries=$(pkg-config --libs $packages 2>/dev/null || \
 # ---- editing
 
 # edit FILE FUNCTION OLD NEW: replaces OLD, which must stand once in the function of that
-# name (in all of its versions together).
+# name (in all of its versions together). In Python a function goes on to the next one, or
+# to the next line that is not indented.
 edit()
 {
-    FUNCTION=$2 OLD=$3 NEW=$4 awk '
+    local python=
+    case $1 in *.py) python=yes ;; esac
+    PYTHON=$python FUNCTION=${2##*:} OLD=$3 NEW=$4 awk '
         function opens(line,    at) {
             at = index(line, name)
             return at > 1 && substr(line, at - 1, 1) !~ /[A-Za-z0-9_]/
@@ -56,7 +65,17 @@ edit()
             }
             return done text
         }
-        BEGIN { name = ENVIRON["FUNCTION"] "("; old = ENVIRON["OLD"]; new = ENVIRON["NEW"] }
+        BEGIN {
+            name = ENVIRON["FUNCTION"] "("; old = ENVIRON["OLD"]; new = ENVIRON["NEW"]
+            python = ENVIRON["PYTHON"]
+        }
+        python && (/^ *(async )?(def|class) / || /^[^ #)]/) {
+            printf "%s", swap(body)
+            body = ""
+            where = index($0, "def " name) > 0
+        }
+        python && where { body = body $0 "\n"; next }
+        python { print; next }
         where == 2 { # its body
             if ($0 != "}") { body = body $0 "\n"; next }
             printf "%s}\n", swap(body)
@@ -69,6 +88,7 @@ edit()
         where == 1 && /;$/ { where = 0 } # declared, not defined
         { print }
         END {
+            if (python) printf "%s", swap(body)
             if (places == 1) exit 0
             printf "the edit of %s fits %d places, not one\n", \
                 ENVIRON["FUNCTION"], places >"/dev/stderr"
@@ -80,6 +100,7 @@ edit()
 edited()
 {
     case $2 in
+    *:*) echo "$1/${2%:*}" ;;
     ms_ffi_*) echo "$1/bindings/msgstore_ffi.h" ;;
     *) echo "$1/msgstore.h" ;;
     esac
@@ -90,6 +111,27 @@ copy_headers()
 {
     mkdir -p "$1/bindings" && cp msgstore.h "$1/" &&
         cp bindings/msgstore_ffi.h "$1/bindings/"
+}
+
+# copy_edited VARIANT FOLDER [FUNCTION OLD NEW ...]: copies the files that a control edits.
+copy_edited()
+{
+    local variant=$1 folder=$2
+    shift 2
+    case $variant in
+    tool)
+        mkdir -p "$folder/tools" || return 1
+        while [ $# -ge 3 ]; do
+            cp "${1%:*}" "$folder/tools/" || return 1
+            shift 3
+        done
+        ;;
+    python)
+        mkdir -p "$folder/bindings/python" &&
+            cp -R bindings/python/msgstore "$folder/bindings/python/"
+        ;;
+    *) copy_headers "$folder" ;;
+    esac
 }
 
 # ---- building
@@ -113,17 +155,15 @@ compile()
         -c -o "$4" "$3"
 }
 
-# copy_header FOLDER: a copy of the header, which programs find before the header itself.
-copy_header()
-{
-    mkdir -p "$1" && copy_headers "$1"
-}
-
 # build VARIANT FOLDER PROGRAM: links FOLDER/VARIANT-PROGRAM.
 # shellcheck disable=SC2046,SC2086
 build()
 {
     local object=$out/base/$1-$3.o library= source
+    case $1 in
+    tool) build_tool "$2" "$3"; return ;;
+    python) : >"$2/python-$3"; return ;; # its library is that of all
+    esac
     source=$(suite_file "$3")
     if takes_in "$source"; then
         object=$2/$1-$3.o
@@ -138,13 +178,33 @@ build()
     $(compiler_of "$1") -o "$2/$1-$3" "$object" $library "$out/base/only.o" $libraries -lm
 }
 
+# prepare VARIANT: what its copies share.
+prepare()
+{
+    copy_edited "$1" "$base" || return 1
+    case $1 in
+    tool) make_tool -j"$jobs" build/msgstore ;;
+    python) make_library ;;
+    *) compile "$1" "$base" tests/support/msgstore_impl.c "$base/$1-msgstore.o" ;;
+    esac
+}
+
 # ---- running
+
+# limit_of VARIANT: the suites of the tool run all tests before theirs.
+limit_of()
+{
+    [ "$1" = tool ] && echo $((limit * 10)) || echo "$limit"
+}
 
 # run VARIANT PROGRAM-FILE TEST SCALE OUTPUT: only that test; the status is the program's.
 # shellcheck disable=SC2086
 run()
 {
     local under=
+    case $1 in
+    tool | python) run_"$1" "$@"; return ;;
+    esac
     if [ "$1" != gcc ] && setarch "$(uname -m)" -R true 2>/dev/null; then
         under="setarch $(uname -m) -R"
     fi
@@ -203,6 +263,7 @@ control()
     case $step in
     list) echo "$name $variant $program" && return ;;
     edits)
+        case $variant in tool | python) return ;; esac
         printf '%s %s' "$name" "$program"
         shift 5
         while [ $# -ge 3 ]; do printf ' %s' "$1" && shift 3; done
@@ -210,8 +271,11 @@ control()
         return
         ;;
     fits)
+        [ -z "$wanted" ] || [[ " $wanted " == *" $name "* ]] || return 0
         shift 5
-        copy_headers "$out/fits"
+        has_test "$variant" "$program" "$test" ||
+            { echo "FAIL $name: $program has no test of the name $test" && return; }
+        copy_edited "$variant" "$out/fits" "$@"
         while [ $# -ge 3 ]; do
             edit "$(edited "$out/fits" "$1")" "$1" "$2" "$3" 2>"$out/fits/log" ||
                 { echo "FAIL $name: $(cat "$out/fits/log")" && return; }
@@ -221,7 +285,7 @@ control()
         return
         ;;
     base)
-        [ "$variant:$program" != "$wanted" ] ||
+        [ "$variant:$program" = "$wanted" ] && grep -q "^$name " "$out/chosen" &&
             baseline "$variant" "$program" "$test" "$scale"
         return
         ;;
@@ -239,7 +303,7 @@ control()
     *) say FAIL "$name" "$said" && return ;;
     esac
     rm -rf "$folder"
-    copy_header "$folder"
+    copy_edited "$variant" "$folder" "$@"
     while [ $# -ge 3 ]; do
         if ! edit "$(edited "$folder" "$1")" "$1" "$2" "$3" 2>"$folder/log"; then
             say FAIL "$name" "$(tail -n 1 "$folder/log")" && return
@@ -251,9 +315,9 @@ control()
         return
     fi
     run "$variant" "$folder/$variant-$program" "$test" "$scale" "$folder/log" || status=$?
-    rm -f "$folder/$variant-$program" "$folder"/*.o
+    rm -rf "$folder/$variant-$program" "$folder/msgstore" "$folder"/*.o "$folder/tool"
     if [ "$status" -eq 124 ] || [ "$status" -eq 137 ]; then
-        say FAIL "$name" "$test had to be stopped after $limit s"
+        say FAIL "$name" "$test had to be stopped after $(limit_of "$variant") s"
     elif [ "$status" -eq 0 ]; then
         say FAIL "$name" "$test of $program does not notice"
     elif ! failed_in "$test" "$folder/log" "$status"; then
@@ -2291,6 +2355,9 @@ controls()
     control view_of_another_agent gcc test_twin arena_stores_and_twin_agree 10 \
         ms__view_iters 'l ? &l->conversation : NULL, err));' \
         'l ? &l->all : NULL, err));'
+
+    controls_of_the_tool
+    controls_of_the_bindings
 }
 
 # ---- all of them
@@ -2335,8 +2402,8 @@ END
     ${CC:-cc} $flags $includes -c -o "$base/only.o" "$base/only.c"
 }
 
-# The header as it is, once a variant; then each program with all tests that are asked of
-# it; then the copies.
+# The header as it is, once a variant; then each program with the tests that the chosen
+# controls ask of it; then the copies.
 main()
 {
     rm -rf "$base" && mkdir -p "$base" && make_filter || exit 1
@@ -2347,8 +2414,7 @@ main()
     done
     # shellcheck disable=SC2013
     for variant in $(awk '{ print $2 }' "$out/chosen" | sort -u); do
-        copy_header "$base" && compile "$variant" "$base" \
-            tests/support/msgstore_impl.c "$base/$variant-msgstore.o" || exit 1
+        prepare "$variant" || exit 1
     done
     awk '{ print $2 ":" $3 }' "$out/chosen" | sort -u |
         xargs -P "$jobs" -I '{}' bash tests/run/controls.sh --base '{}'
@@ -2369,6 +2435,8 @@ main()
 case ${1:-} in
 --fits)
     step=fits
+    shift
+    wanted=$*
     mkdir -p "$out"
     controls
     ;;

@@ -139,6 +139,19 @@ points_fit()
     done
 }
 
+# control_names: of the header, of the tool and of the bindings.
+control_names()
+{
+    sed -n 's/^    control \([a-z0-9_]*\) .*/\1/p' tests/run/controls.sh \
+        tests/run/controls_tool.sh
+}
+
+# names_fit: the result of a control is in a file of its name.
+names_fit()
+{
+    control_names | sort | uniq -d | sed 's/$/ names two controls,/'
+}
+
 # What is wrong in a table of promises: NUMBER | promise | TESTS | CONTROLS.
 promises_fit()
 {
@@ -153,7 +166,7 @@ promises_fit()
         tests_exist "$tests"
     done <<<"$rows"
     missing_from "$(tr ' ' '\n' <<<"$controls")" \
-        "$(sed -n 's/^    control \([a-z0-9_]*\) .*/\1/p' tests/run/controls.sh)" 'is no control'
+        "$(control_names)" 'is no control'
     missing_from "$(sed -n '/^## What is promised/,/^Each has/s/^\([0-9]*\)\. .*/\1/p' \
         README.md)" "$(tr ' ' '\n' <<<"$numbers")" 'of README.md has no row'
 }
@@ -224,6 +237,7 @@ result written_fit "$(written_fit tests/SECTIONS.md)"
 result options_fit "$(options_fit $makefiles)"
 result patterns_fit "$(patterns_fit $makefiles)"
 result torture_has_programs "$(torture_has_programs)"
+result names_of_controls_fit "$(names_fit)"
 promises_fit $promises >"$out/problems"
 result check_installs_nothing "$(setup_runs check)"
 result setup_0_installs_nothing "$(setup_runs test SETUP=0; setup_runs demo SETUP=0)"
@@ -277,6 +291,7 @@ fault promises_fit 'a promise without a test' 's/`test_corrupt`//'
 fault promises_fit 'test_corupt is no test' 's/test_corrupt/test_corupt/'
 fault promises_fit 'modle is no target' 's/`make model`/`make modle`/'
 fault promises_fit 'suprblock_not_synced is no control' 's/superblock_not_synced/suprblock_not_synced/'
+fault promises_fit 'any_tokne_is_right is no control' 's/any_token_is_right/any_tokne_is_right/'
 fault promises_fit '7 of README.md has no row' '/^| 7 |/d'
 fault promises_fit 'test_os has no reading_writes_nought' \
     's/reading_writes_nothing`/reading_writes_nought`/'

@@ -369,6 +369,9 @@ $ echo kept >$tmp/kept.jsonl
 hand-over $several --to codex -> 2 has .* sessions
 hand-over $several --to codex -o $tmp/kept.jsonl -> 2 has .* sessions
 $ cat $tmp/kept.jsonl* =1> ^kept$ =1>
+$ cp $real/short.jsonl $tmp/own.jsonl; ln -s own.jsonl $tmp/link-to-own.jsonl
+hand-over $tmp/own.jsonl --to codex -o $tmp/link-to-own.jsonl -> 2 the file itself is not written to
+$ cat $tmp/own.jsonl == $real/short.jsonl
 hand-over $tmp/s.jsonl --to openai -> 2 expects claude-code
 hand-over --to atif $real/short.jsonl -> 2 no program can resume others
 

@@ -79,6 +79,7 @@ head -n 2 "$tmp/totals.jsonl" >"$tmp/grows.jsonl"
     answer 2 x 2026-01-31T22:30:00Z "$two"
     answer 3 x 2026-03-29T00:30:00Z "$two"
 } >"$tmp/days.jsonl"
+answer 1 x 2026-06-30T22:30:00Z "$two" >"$tmp/summer.jsonl"
 log=$tmp/grows.log
 
 session <<'END'
@@ -151,6 +152,9 @@ usage $tmp/days.jsonl --until 2026-01-05 --timezone +02:00 => ^ +0 .*in all$
 
 == time_in_smaller_units_is_recognised
 view --json - <<<'[{"type":"user_message","content":"hi","timestamp":1784950605093}]' => "time":1784950605\.093,
+$ echo '{"type":"user_message","content":"hi"}' | "$tool" import $tmp/noted.log - --location n => *
+note $tmp/noted.log 1 usage --json '{"input_tokens":3,"output_tokens":4,"time":1784950605093}' => *
+usage $tmp/noted.log --by day --timezone UTC => ^ +1 .*2026-07-25$
 END
 
 # ---- Sessions without times: two answers in two files, one with a time before it.
@@ -193,6 +197,8 @@ if [ -e /usr/share/zoneinfo/Europe/Berlin ]; then
     session <<'END'
 == days_follow_summer_time
 usage $tmp/days.jsonl --by day --timezone Europe/Berlin => 2026-01-05$ => 2026-01-31$ => 2026-03-29$
+usage $tmp/summer.jsonl --since 2026-07-01 --timezone Europe/Berlin => ^ +1 .*in all$
+usage $tmp/summer.jsonl --until 2026-07-01 --timezone Europe/Berlin => ^ +0 .*in all$
 END
 else
     echo "skip days_follow_summer_time: no /usr/share/zoneinfo"

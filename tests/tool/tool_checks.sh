@@ -27,15 +27,18 @@ trap ends EXIT
 export XDG_STATE_HOME=$tmp/state # no usual log
 failed=0
 
+# Both end the suite where MS_TEST_UNTIL names the test: nobody asks for the others.
 ok()
 {
     echo "ok $1"
+    [ "$1" != "${MS_TEST_UNTIL:-}" ] || exit $failed
 }
 
 fail()
 {
     printf 'FAIL %s: %s\n' "$1" "$2"
     failed=1
+    [ "$1" != "${MS_TEST_UNTIL:-}" ] || exit $failed
 }
 
 if ! "$tool" --version >/dev/null 2>&1; then
