@@ -1615,7 +1615,8 @@ typedef struct ms_project_report {
     uint64_t thinking_left_out;/* * thinking that MS_THINKING_ALL asks for, but that the
                                  provider would refuse (see there): it is not sent */
     uint64_t breakpoints;     /* * of opts.cache; 0: the provider has none */
-    uint64_t raw_left_out;    /* blocks that only another provider or model takes */
+    uint64_t raw_left_out;    /* blocks that only another provider or model takes, and
+                                 calls and results that were stored as blocks */
     uint64_t compacted;       /* covered by the compaction in use: it is sent instead */
     uint64_t compaction_seq;  /* the number of that compaction; 0: none */
     uint64_t compaction_missing; /* messages that it keeps and that are not there: hidden,
@@ -32574,7 +32575,7 @@ MS_API MS__RARE ms_result ms_parts(const ms_part *parts, size_t n, ms_arena *are
  * other form (type MULTIMODAL_PART, a list), and members of a text or a call,
  * {"members": {"citations": ...}}, which hold while the message has the hash `of`. They
  * are sent as they came, in their place; elsewhere they are left out, and blocks are
- * counted.
+ * counted. So is a call, or a result, that stands among blocks.
  *
  * Memory, all in the caller's arena: 256 bytes an item, 112 a group, 112 a name (two for
  * a call, one for a turn_id), 96 a text that is written, a copy of the message if the
@@ -32698,8 +32699,49 @@ static void ms__response_note(ms__projector *p, const ms_envelope *m)
     p->response = r->number;
 }
 
-/* Makes an item of a provider's blocks as they are. For another provider, or model, only
- * the texts among them remain. */
+/* Returns whether a block is a call of a function, or a result: those are items, so that
+ * each has the other one (PJ1). One with a type in it is the server's. */
+static bool ms__is_call_block(ms_str block)
+{
+    static const char *const types[] = {"tool_use", "tool_result", "function_call",
+                                        "function_call_output", "function_result"};
+    static const char *const members[] = {"functionCall", "functionResponse", "toolUse",
+                                          "toolResult"};
+    ms_str type, value;
+    bool typed = ms_json_member(block, MS_STR("type"), &type);
+    for (size_t i = 0; typed && i < sizeof types / sizeof types[0]; i++)
+        if (ms_json_string_is(type, ms_str_of(types[i]))) return true;
+    for (size_t i = 0; !typed && i < sizeof members / sizeof members[0]; i++)
+        if (ms_json_member(block, ms_str_of(members[i]), &value))
+            return !ms_json_member(value, MS_STR("type"), &type);
+    return false;
+}
+
+/* Makes an item of blocks with commas between them; without any it is a blank text. */
+static void ms__item_as_blocks(ms__projector *p, ms_str blocks, ms__item *item)
+{
+    ms_json_iter it;
+    ms_buf rest;
+    ms_result code = MS_OK;
+    uint64_t calls = 0;
+    memset(&it, 0, sizeof it);
+    memset(&rest, 0, sizeof rest);
+    rest.arena = p->arena;
+    for (it.rest = blocks; ms_json_next(&it);) calls += ms__is_call_block(it.value);
+    p->report.raw_left_out += calls;
+    for (it.rest = blocks; calls > 0 && ms_json_next(&it);) {
+        if (ms__is_call_block(it.value)) continue;
+        if (rest.len > 0) ms__buf_add(&rest, &code, MS_STR(","));
+        ms__buf_add(&rest, &code, it.value);
+    }
+    if (code != MS_OK) p->no_memory = rest.len + 1;
+    item->text = ms_json(calls > 0 ? ms_buf_text(&rest) : blocks);
+    if (item->text.text.len > 0) item->kind = MS__ITEM_RAW;
+    else item->text = ms_text("");
+}
+
+/* Makes an item of a provider's blocks as they are, without calls. For another provider,
+ * or model, only the texts among them remain. */
 static void ms__item_as_raw(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
     ms_str list = m->content.text, member;
@@ -32710,8 +32752,8 @@ static void ms__item_as_raw(ms__projector *p, const ms_envelope *m, ms__item *it
     bool one = ms_json_kind_of(list) == MS_JSON_OBJECT; /* an item of the Responses API */
     if (ms__has_rule(p->wire, MS__RAW_BLOCKS) && ms__is_own(p, m) &&
         !ms__is_anothers(p, m)) {
-        item->kind = MS__ITEM_RAW;
-        item->text = ms_json(one ? list : ms__trim(ms_str_n(list.ptr + 1, list.len - 2)));
+        ms__item_as_blocks(p, one ? list : ms__trim(ms_str_n(list.ptr + 1, list.len - 2)),
+                           item);
         return;
     }
     p->report.raw_left_out += one;
@@ -33854,11 +33896,13 @@ static bool ms__group_asked(const ms__projector *p, const ms__group *g)
            (p->thinking == MS_THINKING_CALLS && g->begin->turn_calls);
 }
 
-/* Returns whether a text, a call or a raw item of its group follows thinking. */
-static bool ms__thought_leads(const ms__item *item)
+/* Returns whether a text, a call or a raw item of its group follows thinking; one of the
+ * response `held` does not count. */
+static bool ms__thought_leads(const ms__item *item, unsigned held)
 {
     for (int i = 0; item && i < MS__LOOK_AT; i++, item = item->next)
-        if (item->kind != MS__ITEM_THOUGHT) return true;
+        if (item->kind != MS__ITEM_THOUGHT && (held == 0 || item->response != held))
+            return true;
     return item != NULL;
 }
 
@@ -33868,7 +33912,7 @@ static bool ms__thought_goes(const ms__projector *p, const ms__item *item)
 {
     return item->kind == MS__ITEM_THOUGHT && ms__group_asked(p, item->group) &&
            ms__thought_holds(item) &&
-           (!ms__has_rule(p->wire, MS__THOUGHT_LEADS) || ms__thought_leads(item));
+           (!ms__has_rule(p->wire, MS__THOUGHT_LEADS) || ms__thought_leads(item, 0));
 }
 
 /* Counts thinking that the options ask for, but that would be refused. */
@@ -34764,7 +34808,8 @@ static void ms__emit_list(ms__projector *p)
  * request. A request names the newest response of its provider and model, or none.
  * (PV1) A response is named only if the first `read` messages make the same bytes as
  *       they did, and all messages of the response are as they came. So an edit, a
- *       rewind, a compaction, a late result or another window start sends all.
+ *       rewind, a compaction, a late result or another window start sends all. So does
+ *       thinking of another answer that belongs to an item of the response.
  * (PV2) Of all messages that are read, those are left out that the whole list leaves out,
  *       the first `read` ones, and those of the response. No other is.
  * Cost: with opts.previous the list is made three times.
@@ -34810,16 +34855,20 @@ static ms__group *ms__previous_last(const ms__projector *p)
     return last;
 }
 
-/* Returns whether the groups after `last` have something to send, and every call of the
- * response goes back as it came: a result with another call id has no call there. */
+/* Returns whether a request can go on from the response: the groups after `last` have
+ * something to send; every call of it goes back as it came, since a result with another
+ * call id has no call there; no thinking goes without the item that it belongs to. */
 static bool ms__previous_fits(const ms__projector *p, const ms__group *last)
 {
-    bool some = false;
+    bool some = false, leads = ms__has_rule(p->wire, MS__THOUGHT_LEADS);
+    unsigned number = p->previous.number;
     for (const ms__group *g = last->next; g; g = g->next)
         for (const ms__item *item = g->first; item; item = item->next) {
-            bool its = item->response == p->previous.number;
+            bool its = item->response == number, thought = item->kind == MS__ITEM_THOUGHT;
             if (its && item->kind == MS__ITEM_CALL && !item->raw.ptr) return false;
-            bool silent = item->kind == MS__ITEM_THOUGHT && !ms__thought_goes(p, item);
+            bool silent = thought && !ms__thought_goes(p, item);
+            if (leads && thought && !its && !silent && !ms__thought_leads(item, number))
+                return false;
             some = some || item->result || (!its && !silent);
         }
     return some;

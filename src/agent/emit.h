@@ -190,11 +190,13 @@ static bool ms__group_asked(const ms__projector *p, const ms__group *g)
            (p->thinking == MS_THINKING_CALLS && g->begin->turn_calls);
 }
 
-/* Returns whether a text, a call or a raw item of its group follows thinking. */
-static bool ms__thought_leads(const ms__item *item)
+/* Returns whether a text, a call or a raw item of its group follows thinking; one of the
+ * response `held` does not count. */
+static bool ms__thought_leads(const ms__item *item, unsigned held)
 {
     for (int i = 0; item && i < MS__LOOK_AT; i++, item = item->next)
-        if (item->kind != MS__ITEM_THOUGHT) return true;
+        if (item->kind != MS__ITEM_THOUGHT && (held == 0 || item->response != held))
+            return true;
     return item != NULL;
 }
 
@@ -204,7 +206,7 @@ static bool ms__thought_goes(const ms__projector *p, const ms__item *item)
 {
     return item->kind == MS__ITEM_THOUGHT && ms__group_asked(p, item->group) &&
            ms__thought_holds(item) &&
-           (!ms__has_rule(p->wire, MS__THOUGHT_LEADS) || ms__thought_leads(item));
+           (!ms__has_rule(p->wire, MS__THOUGHT_LEADS) || ms__thought_leads(item, 0));
 }
 
 /* Counts thinking that the options ask for, but that would be refused. */

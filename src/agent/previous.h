@@ -17,7 +17,8 @@
  * request. A request names the newest response of its provider and model, or none.
  * (PV1) A response is named only if the first `read` messages make the same bytes as
  *       they did, and all messages of the response are as they came. So an edit, a
- *       rewind, a compaction, a late result or another window start sends all.
+ *       rewind, a compaction, a late result or another window start sends all. So does
+ *       thinking of another answer that belongs to an item of the response.
  * (PV2) Of all messages that are read, those are left out that the whole list leaves out,
  *       the first `read` ones, and those of the response. No other is.
  * Cost: with opts.previous the list is made three times.
@@ -63,16 +64,20 @@ static ms__group *ms__previous_last(const ms__projector *p)
     return last;
 }
 
-/* Returns whether the groups after `last` have something to send, and every call of the
- * response goes back as it came: a result with another call id has no call there. */
+/* Returns whether a request can go on from the response: the groups after `last` have
+ * something to send; every call of it goes back as it came, since a result with another
+ * call id has no call there; no thinking goes without the item that it belongs to. */
 static bool ms__previous_fits(const ms__projector *p, const ms__group *last)
 {
-    bool some = false;
+    bool some = false, leads = ms__has_rule(p->wire, MS__THOUGHT_LEADS);
+    unsigned number = p->previous.number;
     for (const ms__group *g = last->next; g; g = g->next)
         for (const ms__item *item = g->first; item; item = item->next) {
-            bool its = item->response == p->previous.number;
+            bool its = item->response == number, thought = item->kind == MS__ITEM_THOUGHT;
             if (its && item->kind == MS__ITEM_CALL && !item->raw.ptr) return false;
-            bool silent = item->kind == MS__ITEM_THOUGHT && !ms__thought_goes(p, item);
+            bool silent = thought && !ms__thought_goes(p, item);
+            if (leads && thought && !its && !silent && !ms__thought_leads(item, number))
+                return false;
             some = some || item->result || (!its && !silent);
         }
     return some;

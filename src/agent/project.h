@@ -94,7 +94,7 @@
  * other form (type MULTIMODAL_PART, a list), and members of a text or a call,
  * {"members": {"citations": ...}}, which hold while the message has the hash `of`. They
  * are sent as they came, in their place; elsewhere they are left out, and blocks are
- * counted.
+ * counted. So is a call, or a result, that stands among blocks.
  *
  * Memory, all in the caller's arena: 256 bytes an item, 112 a group, 112 a name (two for
  * a call, one for a turn_id), 96 a text that is written, a copy of the message if the
@@ -218,8 +218,49 @@ static void ms__response_note(ms__projector *p, const ms_envelope *m)
     p->response = r->number;
 }
 
-/* Makes an item of a provider's blocks as they are. For another provider, or model, only
- * the texts among them remain. */
+/* Returns whether a block is a call of a function, or a result: those are items, so that
+ * each has the other one (PJ1). One with a type in it is the server's. */
+static bool ms__is_call_block(ms_str block)
+{
+    static const char *const types[] = {"tool_use", "tool_result", "function_call",
+                                        "function_call_output", "function_result"};
+    static const char *const members[] = {"functionCall", "functionResponse", "toolUse",
+                                          "toolResult"};
+    ms_str type, value;
+    bool typed = ms_json_member(block, MS_STR("type"), &type);
+    for (size_t i = 0; typed && i < sizeof types / sizeof types[0]; i++)
+        if (ms_json_string_is(type, ms_str_of(types[i]))) return true;
+    for (size_t i = 0; !typed && i < sizeof members / sizeof members[0]; i++)
+        if (ms_json_member(block, ms_str_of(members[i]), &value))
+            return !ms_json_member(value, MS_STR("type"), &type);
+    return false;
+}
+
+/* Makes an item of blocks with commas between them; without any it is a blank text. */
+static void ms__item_as_blocks(ms__projector *p, ms_str blocks, ms__item *item)
+{
+    ms_json_iter it;
+    ms_buf rest;
+    ms_result code = MS_OK;
+    uint64_t calls = 0;
+    memset(&it, 0, sizeof it);
+    memset(&rest, 0, sizeof rest);
+    rest.arena = p->arena;
+    for (it.rest = blocks; ms_json_next(&it);) calls += ms__is_call_block(it.value);
+    p->report.raw_left_out += calls;
+    for (it.rest = blocks; calls > 0 && ms_json_next(&it);) {
+        if (ms__is_call_block(it.value)) continue;
+        if (rest.len > 0) ms__buf_add(&rest, &code, MS_STR(","));
+        ms__buf_add(&rest, &code, it.value);
+    }
+    if (code != MS_OK) p->no_memory = rest.len + 1;
+    item->text = ms_json(calls > 0 ? ms_buf_text(&rest) : blocks);
+    if (item->text.text.len > 0) item->kind = MS__ITEM_RAW;
+    else item->text = ms_text("");
+}
+
+/* Makes an item of a provider's blocks as they are, without calls. For another provider,
+ * or model, only the texts among them remain. */
 static void ms__item_as_raw(ms__projector *p, const ms_envelope *m, ms__item *item)
 {
     ms_str list = m->content.text, member;
@@ -230,8 +271,8 @@ static void ms__item_as_raw(ms__projector *p, const ms_envelope *m, ms__item *it
     bool one = ms_json_kind_of(list) == MS_JSON_OBJECT; /* an item of the Responses API */
     if (ms__has_rule(p->wire, MS__RAW_BLOCKS) && ms__is_own(p, m) &&
         !ms__is_anothers(p, m)) {
-        item->kind = MS__ITEM_RAW;
-        item->text = ms_json(one ? list : ms__trim(ms_str_n(list.ptr + 1, list.len - 2)));
+        ms__item_as_blocks(p, one ? list : ms__trim(ms_str_n(list.ptr + 1, list.len - 2)),
+                           item);
         return;
     }
     p->report.raw_left_out += one;

@@ -1853,6 +1853,68 @@ TEST(block_of_another_kind_is_kept_when_it_comes)
     }
 }
 
+/* A call of a function, or a result, that a program stored as its maker's block has no
+ * partner in the list: it is left out and counted, and the blocks beside it stay. */
+TEST(call_stored_as_a_block_is_left_out_when_its_maker_is_asked)
+{
+    static const struct {
+        const char *provider, *blocks, *stays; /* stays NULL: nothing */
+        unsigned left_out;
+    } rows[] = {
+        {"anthropic", "[{\"type\":\"server_tool_use\",\"id\":\"s\",\"name\":\"web_search\","
+                      "\"input\":{}},{\"type\":\"tool_use\",\"id\":\"lone\",\"name\":\"f\","
+                      "\"input\":{}},{\"type\":\"mcp_tool_use\",\"id\":\"m\","
+                      "\"name\":\"f\",\"server_name\":\"s\",\"input\":{}}]",
+         "{\"type\":\"server_tool_use\",\"id\":\"s\",\"name\":\"web_search\",\"input\":{}},"
+         "{\"type\":\"mcp_tool_use\",\"id\":\"m\",\"name\":\"f\",\"server_name\":\"s\",\"input\":{}}",
+         1},
+        {"anthropic", "[{\"type\":\"tool_use\",\"id\":\"lone\",\"name\":\"f\",\"input\":{}}]",
+         NULL, 1},
+        {"anthropic", "[{\"type\":\"tool_\\u0075se\",\"name\":\"lone\"},{\"type\":"
+                      "\"tool_result\",\"tool_use_id\":\"lone\",\"content\":[]}]", NULL, 2},
+        {"gemini", "[{\"functionCall\":{\"name\":\"lone\",\"args\":{}},\"thoughtSignature\":"
+                   "\"c2ln\"},{\"executableCode\":{\"language\":\"PYTHON\",\"code\":\"1\"}},"
+                   "{\"functionResponse\":{\"name\":\"lone\",\"response\":{}}}]",
+         "{\"executableCode\":{\"language\":\"PYTHON\",\"code\":\"1\"}}", 2},
+        {"bedrock", "[{\"toolUse\":{\"toolUseId\":\"lone\",\"name\":\"f\",\"input\":{}}},"
+                    "{\"toolUse\":{\"toolUseId\":\"s\",\"name\":\"f\",\"type\":"
+                    "\"server_tool_use\",\"input\":{}}},{\"toolResult\":{\"toolUseId\":"
+                    "\"lone\",\"content\":[]}}]",
+         "{\"toolUse\":{\"toolUseId\":\"s\",\"name\":\"f\",\"type\":\"server_tool_use\","
+         "\"input\":{}}}", 2},
+        {"openai-responses", "{\"type\":\"function_call\",\"call_id\":\"lone\",\"name\":\"f\","
+                             "\"arguments\":\"{}\"}", NULL, 1},
+        {"openai-responses", "[{\"type\":\"function_call_output\",\"call_id\":\"lone\","
+                             "\"output\":\"\"},{\"type\":\"new\",\"x\":1}]",
+         "{\"type\":\"new\",\"x\":1}", 1},
+        {"gemini-interactions", "[{\"type\":\"function_call\",\"id\":\"lone\",\"name\":\"f\","
+                                "\"arguments\":{}},{\"type\":\"function_result\",\"call_id\":"
+                                "\"lone\",\"result\":\"\"}]", NULL, 2},
+        {"anthropic", "[]", NULL, 0},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char is_signed[80], why[PROVIDER_LINT_TEXT];
+        ms_project_report report;
+        ms_envelope m = ms_message(MS_T_MULTIMODAL_PART, ms_json(ms_str_of(rows[i].blocks)));
+        snprintf(is_signed, sizeof is_signed, "{\"signed\":{\"provider\":\"%s\"}}",
+                 rows[i].provider);
+        m.role = MS_ROLE_ASSISTANT;
+        m.extra = ms_str_of(is_signed);
+        ask_anew();
+        add(m);
+        add(ms_user_message(ms_text("v")));
+        ms_request_desc desc = desc_of(rows[i].provider);
+        ms_str sent = body_of(&desc, &report);
+        bool stays = rows[i].stays == NULL || has_text(sent, rows[i].stays);
+        ms_str part = provider_lint_part(rows[i].provider, sent, &arena);
+        const char *no = provider_lint(rows[i].provider, part, why);
+        if (no != NULL) fail_msg("row %zu: %s\n%.*s", i, no, (int)sent.len, sent.ptr);
+        if (!stays || has_text(sent, "lone") || report.raw_left_out != rows[i].left_out)
+            fail_msg("row %zu: %llu left out\n%.*s", i,
+                     (unsigned long long)report.raw_left_out, (int)sent.len, sent.ptr);
+    }
+}
+
 /* Stores the text whole, or for a size fed in parts; returns what is stored. */
 static ms_str stored_of(const answer_case *c, size_t size)
 {

@@ -177,6 +177,36 @@ TEST(request_has_what_others_wrote_before_the_response_came)
     }
 }
 
+/* Thinking without the item that it belongs to is refused: where the server has that item,
+ * and not the thinking, all is sent. Two answers to one request come so. */
+TEST(request_sends_all_when_thinking_belongs_to_an_item_that_the_server_has)
+{
+    for (size_t i = 0; i < COUNT(wires); i++) {
+        ms_project_report report;
+        ms_answered out;
+        unsigned named;
+        bool leads = i == 0; /* a step of Interactions stands alone */
+        ms_request_desc desc = first_turn(wires[i], THINKS, &report, &out);
+        desc.opts.thinking = MS_THINKING_ON;
+        (void)answered(&desc, &report, 2, CALLS);
+        add_result(2);
+        ms_str input = input_of(&desc, &report, &named);
+        assert_int_equal(named, leads ? 0 : 2);
+        assert_int_equal(report.previous_unusable, leads ? 1 : 0);
+        assert_true(has_text(input, leads ? "rs_1" : "\"s1\""));
+        assert_true(has_text(input, "r2;"));
+        assert_true(has_text(input, "\"function_call\"") == leads);
+        add_user(3); /* thinking that an item of its own follows */
+        (void)answered(&desc, &report, 4, THINKS | SAYS);
+        (void)answered(&desc, &report, 5, SAYS);
+        add_user(6);
+        input = input_of(&desc, &report, &named);
+        assert_int_equal(named, 5);
+        assert_true(has_text(input, leads ? "rs_4" : "\"s4\"") && has_text(input, "a4;"));
+        assert_false(has_text(input, "a5;"));
+    }
+}
+
 TEST(stream_of_a_response_can_be_named_too)
 {
     static const char events[] =
