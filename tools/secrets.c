@@ -947,17 +947,19 @@ static bool is_after_word(ms_str text, size_t at, const char *word)
 }
 
 /* Sets a password that begins at a place, in a quote or without. A backslash ends it: the
- * next level has the whole one. */
+ * next level has the whole one. A mark is a part of it, see bare_length(). */
 static bool take_password(ms_str text, size_t at, size_t least, secret *out)
 {
+    enum { PASSWORD_MAX = 200 };
     bool quoted = at < text.len && (text.ptr[at] == '"' || text.ptr[at] == '\'');
     at += quoted;
-    size_t len = 0;
-    while (at + len < text.len && len < 200 && text.ptr[at + len] != '\\' &&
-           !ends_value(text.ptr[at + len], quoted)) {
-        len++;
+    size_t len = 0, mark;
+    for (; at + len < text.len && len < PASSWORD_MAX; len += mark > 0 ? mark : 1) {
+        char c = text.ptr[at + len];
+        mark = quoted ? 0 : mark_at(text, at + len);
+        if (mark == 0 && (c == '\\' || ends_value(c, quoted))) break;
     }
-    if (len < least || len == 200) return false;
+    if (len < least || len >= PASSWORD_MAX) return false;
     ms_str value = part_of(text, at, len);
     if (stands_for_one(value) || looks_like_code(value, quoted)) return false;
     out->at = at;

@@ -401,6 +401,8 @@ TEST(masking_changes_nothing_when_a_text_was_masked_before)
         " mysql -phunter2a\"x# curl -u ann:hunter2b",
         /* it can make a word shorter than a bound */
         " mysql -phunter2\"" LONG_WORD " mysql -phunter2\"y",
+        /* it is a part of the value that it ends */
+        " curl -u u:hunt@.nnM@ead.startn",
         /* the user before a password can be a token */
         "https://" "ghp_aB3dE5gH7jK9mN1pQ3sT5vX7zA9cD1fG3hJ5" ":x-oauth-basic@a.b/c",
         "curl -u " "ghp_aB3dE5gH7jK9mN1pQ3sT5vX7zA9cD1fG3hJ5" ":x-oauth-basic a.b/c",
