@@ -447,16 +447,18 @@ static size_t pattern_match(const char *pattern, scan *s, size_t at)
         pattern += 2;
         run_bounds(&pattern, &least, &most);
         /* Inside a pattern a run stops at its bound. At the end of a pattern the text
-         * must end the run. */
+         * must end the run, or a token that can stand inside of a word. */
         n = run_end(s, nth++, set, i) - i;
-        if (*pattern != '\0' && n > most) n = most;
+        bool next = *pattern == '\0' && n > most && distinct_at(text, i + most) > 0;
+        if ((*pattern != '\0' && n > most) || next) n = most;
         if (n < least || n > most) return 0;
         i += n;
         all += least;
     }
-    if (distinct_at(text, at) > 0) return distinct_end(text, at, all, i) - at;
-    bool ends = i == text.len || (!is_alnum(text.ptr[i]) && text.ptr[i] != '_');
-    return ends ? i - at : 0;
+    size_t end = distinct_end(text, at, all, i);
+    if (end < i || i == text.len || distinct_at(text, at) > 0) return end - at;
+    bool inside = is_alnum(text.ptr[i]) || text.ptr[i] == '_';
+    return inside && distinct_at(text, i) == 0 ? 0 : end - at;
 }
 
 /* Returns whether a text is "user:password" in base64. */
