@@ -447,16 +447,18 @@ static size_t pattern_match(const char *pattern, scan *s, size_t at)
         pattern += 2;
         run_bounds(&pattern, &least, &most);
         /* Inside a pattern a run stops at its bound. At the end of a pattern the text
-         * must end the run. */
+         * must end the run, or a token that can stand inside of a word. */
         n = run_end(s, nth++, set, i) - i;
-        if (*pattern != '\0' && n > most) n = most;
+        bool next = *pattern == '\0' && n > most && distinct_at(text, i + most) > 0;
+        if ((*pattern != '\0' && n > most) || next) n = most;
         if (n < least || n > most) return 0;
         i += n;
         all += least;
     }
-    if (distinct_at(text, at) > 0) return distinct_end(text, at, all, i) - at;
-    bool ends = i == text.len || (!is_alnum(text.ptr[i]) && text.ptr[i] != '_');
-    return ends ? i - at : 0;
+    size_t end = distinct_end(text, at, all, i);
+    if (end < i || i == text.len || distinct_at(text, at) > 0) return end - at;
+    bool inside = is_alnum(text.ptr[i]) || text.ptr[i] == '_';
+    return inside && distinct_at(text, i) == 0 ? 0 : end - at;
 }
 
 /* Returns whether a text is "user:password" in base64. */
@@ -947,17 +949,19 @@ static bool is_after_word(ms_str text, size_t at, const char *word)
 }
 
 /* Sets a password that begins at a place, in a quote or without. A backslash ends it: the
- * next level has the whole one. */
+ * next level has the whole one. A mark is a part of it, see bare_length(). */
 static bool take_password(ms_str text, size_t at, size_t least, secret *out)
 {
+    enum { PASSWORD_MAX = 200 };
     bool quoted = at < text.len && (text.ptr[at] == '"' || text.ptr[at] == '\'');
     at += quoted;
-    size_t len = 0;
-    while (at + len < text.len && len < 200 && text.ptr[at + len] != '\\' &&
-           !ends_value(text.ptr[at + len], quoted)) {
-        len++;
+    size_t len = 0, mark;
+    for (; at + len < text.len && len < PASSWORD_MAX; len += mark > 0 ? mark : 1) {
+        char c = text.ptr[at + len];
+        mark = quoted ? 0 : mark_at(text, at + len);
+        if (mark == 0 && (c == '\\' || ends_value(c, quoted))) break;
     }
-    if (len < least || len == 200) return false;
+    if (len < least || len >= PASSWORD_MAX) return false;
     ms_str value = part_of(text, at, len);
     if (stands_for_one(value) || looks_like_code(value, quoted)) return false;
     out->at = at;
