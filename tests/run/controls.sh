@@ -1150,6 +1150,12 @@ controls()
     control comma_before_the_first_item gcc test_previous \
         request_has_only_what_came_after_the_response_it_names 100 \
         ms__emit_run '!p->held ||' 'true ||'
+    control thinking_is_sent_without_its_item gcc test_previous \
+        request_sends_all_when_thinking_belongs_to_an_item_that_the_server_has 100 \
+        ms__previous_fits '!ms__thought_leads(item, number)' 'false'
+    control call_is_sent_as_a_block gcc test_answer \
+        call_stored_as_a_block_is_left_out_when_its_maker_is_asked 100 \
+        ms__item_as_blocks 'calls += ms__is_call_block(it.value)' '(void)it'
     control response_named_with_nothing_new gcc test_previous \
         request_sends_all_when_the_response_is_no_place_to_go_on 100 \
         ms__previous_fits 'return some;' 'return true;'
