@@ -991,13 +991,16 @@ static bool find_in_netrc(ms_str text, size_t at, secret *out)
     return line && value < text.len && take_password(text, value, 3, out);
 }
 
-enum { COMMAND_MAX = 300 };    /* bytes of a command before its password */
+enum { COMMAND_MAX = 60 };     /* blanks of a command before its password: a mark in the
+                                * place of a secret changes the bytes, not the words */
 
 /* Returns whether a command of that name begins before a place. Its lines end with \. */
 static bool is_after_command(ms_str text, size_t at, const char *name)
 {
-    for (size_t i = at; i > 0 && at - i < COMMAND_MAX; i--) {
+    size_t blanks = 0;
+    for (size_t i = at; i > 0 && blanks < COMMAND_MAX; i--) {
         char c = text.ptr[i - 1];
+        if (is_blank_at(text, i - 1) && is_word_begin(text, i)) blanks++;
         if (c == ';' || c == '|' || c == '&') return false;
         if (c == '\n' && (i < 2 || text.ptr[i - 2] != '\\')) return false;
         if (c != name[0] || !holds(text, i - 1, name)) continue;

@@ -393,6 +393,8 @@ TEST(mask_leaves_no_tail_when_a_secret_has_escapes)
                   "0123456789.012345678"
 
 /* A mark stands for what it hides: what is beside it is a secret as it was before. */
+#define LONG_KEY "aB3dE5gH7jK9mN1pQ3sT5vX7zA9cD1fG3hJ5" \
+                 "aB3dE5gH7jK9mN1pQ3sT5vX7zA9cD1fG3hJ5"
 #define GITHUB "gh" "p_aB3dE5gH7jK9mN1pQ3sT5vX7zA9cD1fG3hJ5"
 
 TEST(masking_changes_nothing_when_a_text_was_masked_before)
@@ -406,6 +408,8 @@ TEST(masking_changes_nothing_when_a_text_was_masked_before)
         {1, " mysql -phunter2a\"x# curl -u ann:hunter2b"},
         /* it can make a word shorter than a bound */
         {1, " mysql -phunter2\"" LONG_WORD " mysql -phunter2\"y"},
+        {5, " mysql -p" LONG_KEY " -p" LONG_KEY " -p" LONG_KEY " -p" LONG_KEY
+            " -phunter2b"},
         /* it is a part of the value that it ends */
         {1, " curl -u u:hunt@.nnM@ead.startn"},
         /* a token ends where one begins that can stand inside of a word */
