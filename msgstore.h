@@ -1722,14 +1722,14 @@ typedef struct ms_answered {
 /* Stores a complete response: all messages in one batch, then the note of its usage. out
  * may be NULL. MS_E_REFUSED: the response is an error, err->message has its text (`error`
  * is one unless it is null, also if it is empty). MS_E_MISSING: the body is not a
- * response, or an incomplete one (also a body without an object). Then err->message names
- * the missing member, the provider whose answer it is, or how the body begins.
- * MS_E_SYNTAX, MS_E_DEPTH: an object is damaged or too deep; line, column and offset are
- * those in the object. MS_E_ARGUMENT: desc has no store or memory. In each case nothing
- * was stored, and out has no messages and no calls. If the usage note fails, the messages
- * stay, and out->messages is not 0: repeat ms_note_usage, not the call. A process that
- * dies between the two leaves an answer without usage. A response that is given twice is
- * stored twice. */
+ * response, or an incomplete one (also a body without an object, or with a call that has
+ * no name). Then err->message names the missing member, the provider whose answer it is,
+ * or how the body begins. MS_E_SYNTAX, MS_E_DEPTH: an object is damaged or too deep;
+ * line, column and offset are those in the object. MS_E_ARGUMENT: desc has no store or
+ * memory. In each case nothing was stored, and out has no messages and no calls. If the
+ * usage note fails, the messages stay, and out->messages is not 0: repeat ms_note_usage,
+ * not the call. A process that dies between the two leaves an answer without usage. A
+ * response that is given twice is stored twice. */
 MS_API ms_result ms_answer(const ms_request_desc *desc, ms_str body, ms_answered *out,
                            ms_error *err);
 
@@ -3395,7 +3395,7 @@ struct ms_answer_stream {
     ms_error error;            /* of the feed that failed, whose result is `code` */
     ms_result code;
     struct ms__answer_part *parts, *last, *tries[4];
-    int64_t n_parts;
+    int64_t n_parts, nameless; /* nameless: calls that have no name yet */
     unsigned last_kind, depth;
     ms_buf object;             /* an event that is still incomplete */
     ms_buf model;
@@ -35827,6 +35827,7 @@ typedef struct ms__answer_part {
     bool custom;        /* a call whose input is any text */
     bool open;          /* a call or an item of which more is to come */
     bool placed;        /* it is in the list */
+    bool nameless;      /* a call that has something, and no name yet */
     ms_stream stream;
     uint64_t seq;
     size_t appended;    /* bytes of the body */
@@ -36340,6 +36341,8 @@ static void ms__answer_part_stream(ms_answer_stream *a, ms__answer_part *part)
 /* Puts a part with its first content after all others. */
 static void ms__answer_part_begins(ms_answer_stream *a, ms__answer_part *part)
 {
+    if (part->nameless) a->nameless--;
+    part->nameless = false;
     if (part->placed) return;
     part->placed = true;
     if (a->last) a->last->next = part;
@@ -36366,7 +36369,12 @@ static void ms__answer_part_put(ms_answer_stream *a, ms__answer_part_kind kind,
     bool once = buf == MS__ANSWER_NAME || buf == MS__ANSWER_ID;
     if (!part || (once && part->bufs[buf].len > 0)) return;
     ms__answer_put(a, &part->bufs[buf], text);
-    if (ms__answer_part_filled(part)) ms__answer_part_begins(a, part);
+    if (ms__answer_part_filled(part)) {
+        ms__answer_part_begins(a, part);
+    } else if (kind == MS__ANSWER_CALL && text.len > 0 && !part->nameless) {
+        part->nameless = true;
+        a->nameless++;
+    }
     ms__answer_part_stream(a, part);
 }
 
@@ -36500,7 +36508,7 @@ static void ms__answer_void(ms_answer_stream *a)
     }
     a->parts = a->last = NULL;
     memset(a->tries, 0, sizeof a->tries);
-    a->n_parts = 0;
+    a->n_parts = a->nameless = 0;
     a->out.first_seq = 0;
     a->last_kind = MS__ANSWER_OTHER;
     a->whole = a->begun = false;
@@ -36681,6 +36689,7 @@ static void ms__answer_gemini(ms_answer_stream *a, ms_str event)
         ms_str called = ms__json_path(it.value, "functionCall");
         bool call = called.ptr != NULL;
         if (call && !ms__json_path(called, "name").ptr) {
+            a->nameless += ms__json_path(called, "args").ptr != NULL;
             ms__answer_gemini_more(a, called);
             continue;
         }
@@ -37412,6 +37421,9 @@ static MS__RARE ms_result ms__answer_incomplete(const ms_answer_stream *a, ms_er
         return ms__fail_at(err, MS_E_MISSING, stop, "the answer was cut off (%s) and has "
                            "calls: none is to be run; ask again with more tokens",
                            a->out.stop);
+    if (a->nameless > 0)
+        return ms__fail(err, MS_E_MISSING, "a call of the answer has no name: none is to "
+                        "be run; ask again");
     if (a->begun || a->known)
         return ms__fail_at(err, MS_E_MISSING, stop, "the answer has no %s: it "
                            "ends before it is complete", stop);
@@ -37662,7 +37674,7 @@ static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
         a->sum = ms__answer_sum(a->sum, m);
         a->out.calls += part->kind == MS__ANSWER_CALL;
     }
-    a->whole = a->whole && !(a->out.calls > 0 && ms__answer_cut(a));
+    a->whole = a->whole && !(a->out.calls > 0 && ms__answer_cut(a)) && a->nameless == 0;
     if (!a->whole || ms__answer_cut(a)) a->response.len = 0; /* no request goes on */
     a->out.messages = n;
     m = all;

@@ -174,6 +174,7 @@ static void ms__answer_gemini(ms_answer_stream *a, ms_str event)
         ms_str called = ms__json_path(it.value, "functionCall");
         bool call = called.ptr != NULL;
         if (call && !ms__json_path(called, "name").ptr) {
+            a->nameless += ms__json_path(called, "args").ptr != NULL;
             ms__answer_gemini_more(a, called);
             continue;
         }
@@ -905,6 +906,9 @@ static MS__RARE ms_result ms__answer_incomplete(const ms_answer_stream *a, ms_er
         return ms__fail_at(err, MS_E_MISSING, stop, "the answer was cut off (%s) and has "
                            "calls: none is to be run; ask again with more tokens",
                            a->out.stop);
+    if (a->nameless > 0)
+        return ms__fail(err, MS_E_MISSING, "a call of the answer has no name: none is to "
+                        "be run; ask again");
     if (a->begun || a->known)
         return ms__fail_at(err, MS_E_MISSING, stop, "the answer has no %s: it "
                            "ends before it is complete", stop);

@@ -35,6 +35,7 @@ typedef struct ms__answer_part {
     bool custom;        /* a call whose input is any text */
     bool open;          /* a call or an item of which more is to come */
     bool placed;        /* it is in the list */
+    bool nameless;      /* a call that has something, and no name yet */
     ms_stream stream;
     uint64_t seq;
     size_t appended;    /* bytes of the body */
@@ -548,6 +549,8 @@ static void ms__answer_part_stream(ms_answer_stream *a, ms__answer_part *part)
 /* Puts a part with its first content after all others. */
 static void ms__answer_part_begins(ms_answer_stream *a, ms__answer_part *part)
 {
+    if (part->nameless) a->nameless--;
+    part->nameless = false;
     if (part->placed) return;
     part->placed = true;
     if (a->last) a->last->next = part;
@@ -574,7 +577,12 @@ static void ms__answer_part_put(ms_answer_stream *a, ms__answer_part_kind kind,
     bool once = buf == MS__ANSWER_NAME || buf == MS__ANSWER_ID;
     if (!part || (once && part->bufs[buf].len > 0)) return;
     ms__answer_put(a, &part->bufs[buf], text);
-    if (ms__answer_part_filled(part)) ms__answer_part_begins(a, part);
+    if (ms__answer_part_filled(part)) {
+        ms__answer_part_begins(a, part);
+    } else if (kind == MS__ANSWER_CALL && text.len > 0 && !part->nameless) {
+        part->nameless = true;
+        a->nameless++;
+    }
     ms__answer_part_stream(a, part);
 }
 
@@ -708,7 +716,7 @@ static void ms__answer_void(ms_answer_stream *a)
     }
     a->parts = a->last = NULL;
     memset(a->tries, 0, sizeof a->tries);
-    a->n_parts = 0;
+    a->n_parts = a->nameless = 0;
     a->out.first_seq = 0;
     a->last_kind = MS__ANSWER_OTHER;
     a->whole = a->begun = false;

@@ -182,7 +182,7 @@ static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
         a->sum = ms__answer_sum(a->sum, m);
         a->out.calls += part->kind == MS__ANSWER_CALL;
     }
-    a->whole = a->whole && !(a->out.calls > 0 && ms__answer_cut(a));
+    a->whole = a->whole && !(a->out.calls > 0 && ms__answer_cut(a)) && a->nameless == 0;
     if (!a->whole || ms__answer_cut(a)) a->response.len = 0; /* no request goes on */
     a->out.messages = n;
     m = all;

@@ -224,7 +224,7 @@ struct ms_answer_stream {
     ms_error error;            /* of the feed that failed, whose result is `code` */
     ms_result code;
     struct ms__answer_part *parts, *last, *tries[4];
-    int64_t n_parts;
+    int64_t n_parts, nameless; /* nameless: calls that have no name yet */
     unsigned last_kind, depth;
     ms_buf object;             /* an event that is still incomplete */
     ms_buf model;

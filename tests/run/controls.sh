@@ -2048,6 +2048,9 @@ controls()
         compaction_of_a_stream_is_one_when_it_is_done 100 \
         ms__answer_place '!ms_json_string_is(ms__json_path(item, "type"), MS_STR("compaction"))' \
         'true'
+    control call_without_a_name_is_left_out gcc test_answer \
+        call_without_a_name_makes_the_answer_incomplete 100 \
+        ms__answer_messages ' && a->nameless == 0' ''
     control step_that_has_only_begun_is_gone gcc test_answer \
         steps_are_made_of_their_deltas 100 \
         ms__answer_step 'else ms__answer_place(a, part, step);' ''

@@ -1719,6 +1719,67 @@ TEST(usage_of_a_refused_answer_is_not_noted)
 }
 
 /* A step of Interactions whose stream ends before it does. */
+/* Such calls were left out, with MS_OK. */
+TEST(call_without_a_name_makes_the_answer_incomplete)
+{
+    static const char *const rows[][2] = {
+        {"openai", "{\"choices\":[{\"message\":{\"role\":\"assistant\",\"content\":\"a\","
+                   "\"tool_calls\":[{\"id\":\"c\",\"type\":\"function\",\"function\":{"
+                   "\"arguments\":\"{}\"}}]},\"finish_reason\":\"tool_calls\"}]}"},
+        {"openai", "{\"choices\":[{\"message\":{\"tool_calls\":[{\"id\":\"c\",\"function\":{"
+                   "\"name\":\"\"}}]},\"finish_reason\":\"tool_calls\"}]}"},
+        {"openai-responses", "{\"object\":\"response\",\"status\":\"completed\",\"output\":["
+                             "{\"type\":\"function_call\",\"call_id\":\"c\",\"arguments\":"
+                             "\"{}\"}]}"},
+        {"anthropic", "{\"type\":\"message\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},"
+                      "{\"type\":\"tool_use\",\"id\":\"c\",\"input\":{}}],"
+                      "\"stop_reason\":\"tool_use\"}"},
+        {"gemini", "{\"candidates\":[{\"content\":{\"parts\":[{\"functionCall\":{\"args\":{}}}]},"
+                   "\"finishReason\":\"STOP\"}]}"},
+        {"gemini-interactions", "{\"object\":\"interaction\",\"status\":\"completed\",\"steps\":["
+                                "{\"type\":\"function_call\",\"id\":\"c\",\"arguments\":{}}]}"},
+        {"bedrock", "{\"output\":{\"message\":{\"content\":[{\"toolUse\":{\"toolUseId\":\"c\","
+                    "\"input\":{}}}]}},\"stopReason\":\"tool_use\"}"},
+        {"ollama", "{\"message\":{\"content\":\"\",\"tool_calls\":[{\"function\":{\"arguments\":"
+                   "{}}}]},\"done\":true,\"done_reason\":\"stop\"}"},
+        {"cohere", "{\"message\":{\"tool_calls\":[{\"id\":\"c\",\"function\":{\"arguments\":"
+                   "\"{}\"}}]},\"finish_reason\":\"TOOL_CALL\"}"},
+    };
+    static const char *const text =
+        "a call of the answer has no name: none is to be run; ask again";
+    ms_answer_stream answer;
+    ms_answered out;
+    ms_error err;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        ms_request_desc desc = desc_of(rows[i][0]);
+        for (int whole = 0; whole < 2; whole++) {
+            ms_result code;
+            ask_anew();
+            desc.store = store;
+            if (whole) {
+                code = ms_answer(&desc, ms_str_of(rows[i][1]), &out, &err);
+            } else {
+                assert_int_equal(ms_answer_begin(&answer, &desc, NULL), MS_OK);
+                assert_int_equal(ms_answer_feed(&answer, ms_str_of(rows[i][1]), NULL), MS_OK);
+                code = ms_answer_end(&answer, &out, &err);
+            }
+            if (code != MS_E_MISSING || strcmp(err.message, text) != 0)
+                fail_msg("%s: %d %s", rows[i][0], (int)code, code ? err.message : "");
+            assert_int_equal(out.calls, 0);
+            assert_int_equal(out.messages, !whole && strstr(rows[i][1], "\"a\"") != NULL);
+        }
+    }
+    /* what has neither name nor anything else is no call */
+    ms_request_desc desc = desc_of("openai");
+    desc.store = store;
+    assert_int_equal(ms_answer(&desc, MS_STR(
+        "{\"choices\":[{\"message\":{\"content\":\"a\",\"tool_calls\":[{\"id\":\"\","
+        "\"function\":{\"arguments\":\"\"}}]},\"finish_reason\":\"stop\"}]}"), &out,
+        NULL), MS_OK);
+    assert_int_equal(out.messages, 1);
+    assert_int_equal(out.calls, 0);
+}
+
 TEST(step_that_does_not_end_is_counted_and_unfinished)
 {
     ms_request_desc desc = desc_of("gemini-interactions");
