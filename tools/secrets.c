@@ -1214,7 +1214,6 @@ static bool scan_next(scan *s, unsigned classes, secret *out)
     }
 }
 
-
 /* ---- A whole text ------------------------------------------------------------------ */
 
 /* More levels are not decoded: no program nests JSON so deep. */

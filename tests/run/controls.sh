@@ -973,10 +973,10 @@ controls()
     control later_messages_of_a_refused_one_complete gcc test_answer \
         streamed_answer_does_not_seem_complete_when_one_of_its_messages_is_refused 100 \
         ms__answer_ends 'if (first != MS_OK) a->whole = false;' ''
-    control text_of_an_open_step_without_a_place gcc test_answer \
-        step_that_does_not_end_is_counted_and_unfinished 100 \
-        ms__answer_part_put 'if (ms__answer_part_filled(part)) ms__answer_part_begins' \
-        'if (part->kind != MS__ANSWER_THOUGHT) ms__answer_part_begins'
+    control thinking_without_a_place gcc test_answer \
+        thinking_is_stored_when_it_is_a_part_of_the_content 100 \
+        ms__answer_part_put 'ms__answer_part_begins(a, part);' \
+        'if (part->kind != MS__ANSWER_THOUGHT) ms__answer_part_begins(a, part);'
     control thinking_without_text_not_begun gcc test_answer \
         streamed_answer_stays_one_turn_whoever_writes_beside_it 100 \
         ms__answer_part_filled '+ bufs[MS__ANSWER_MEMBERS].len : 0' ': 0'

@@ -108,10 +108,10 @@ controls_of_the_tool()
 
     control unknown_entry_not_counted tool test_tool_transcripts \
         sync_counts_of_a_file_that_grew_what_is_new 100 \
-        tools/trace.c:trace_unknown 't->desc.counts->unknown++;' ''
+        tools/trace.c:trace_unknown_at 't->desc.counts->unknown++;' ''
     control unknown_entry_dropped tool test_tool_formats \
         unknown_message_of_pi_is_kept_whole 100 \
-        tools/trace.c:trace_unknown 'trace_put(t, &m);' ''
+        tools/trace.c:trace_unknown_at 'trace_put(t, &m);' ''
     control stored_message_not_found tool test_tool_transcripts \
         sync_stores_each_message_once_of_a_backup_and_a_copy_beside 100 \
         tools/identity.c:identity_find 'found != NULL ? found->value : 0' '0'
@@ -266,7 +266,7 @@ controls_of_the_tool()
         tools/secrets.c:secrets_find 'more; k++' 'more && k < 1; k++'
     control half_of_two_secrets_stays tool test_secrets \
         addresses_are_masked_when_they_share_bytes 100 \
-        tools/secrets.c:scan_next 'out->at + out->len <= begin' 'out->at < begin'
+        tools/secrets.c:scan_next 'if (s->at <= s->done) continue;' 'if (out->at < s->done) continue;'
     control secrets_leave_by_mcp tool test_tool_mcp mcp_secrets_never_leave 100 \
         tools/questions.c:mask_text \
         'secrets_mask(value, a->classes, arena, note_secret, out, &value)' 'true'
