@@ -462,11 +462,12 @@ static void power_free(power *p)
 }
 
 /* Were there enough of each kind of moment? A life may pass without any power loss in a
- * recovery, which writes only where something is dead, and then once. */
+ * recovery, which writes only where something is dead, and then once. The more images a
+ * moment has, the fewer rewrites beside steps end before the life does. */
 static bool every_kind_came(const power *p, uint64_t wanted)
 {
     const crash_images *l = &p->l;
-    if (p->beside) return p->replaced > wanted / 800;
+    if (p->beside) return p->replaced > wanted / (p->closely ? 1600 : 800);
     return l->recoveries > wanted / 40 && l->during[2] > wanted / 60 &&
            l->during[3] > wanted / 120 && l->kills > wanted / 100 &&
            l->images.count > wanted / 2 && l->indexed > wanted / 5 && l->torn > 0 &&

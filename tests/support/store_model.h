@@ -472,6 +472,36 @@ static inline const char *model_totals_differ(const store_model *h, ms_store *st
     return text;
 }
 
+/* Where messages may have gone, totals do not tell whether a hidden one that has to be
+ * there is: an append and its hiding look like nothing. */
+static inline const char *model_hidden_differ(const store_model *h, ms_store *store)
+{
+    ms_query q;
+    ms_cursor it;
+    const ms_msg *msg;
+    bool may_go = false;
+    int i = 0;
+    for (int k = 0; k < h->count; k++) may_go = may_go || h->items[k].may_go;
+    if (!may_go) return NULL;
+    memset(&q, 0, sizeof q);
+    q.raw = MS_RAW_MESSAGES;
+    if (ms_query_open(store, &q, &it, NULL) != MS_OK) return "hidden messages unread";
+    for (bool ends = false; !ends; ends = msg == NULL) {
+        msg = ms_next(&it);
+        for (; i < h->count; i++) {
+            const item *e = &h->items[i];
+            bool stays = e->hidden && !e->gone && !e->may_go && e->seq != 0;
+            if (!stays) continue;
+            if (msg != NULL && ms_seq(msg) < e->seq) break;
+            if (msg == NULL || ms_seq(msg) > e->seq || !model_is_of(e, msg)) {
+                (void)ms_cursor_close(&it, NULL);
+                return "a hidden message that may not go";
+            }
+        }
+    }
+    return ms_cursor_close(&it, NULL) == MS_OK ? NULL : "hidden messages unread";
+}
+
 /* Everything in order, the conversation of one place and an agent of another, notes,
  * facts and totals. Resets the arena. */
 static inline const char *model_differs(const store_model *h, ms_store *store,
@@ -494,6 +524,7 @@ static inline const char *model_differs(const store_model *h, ms_store *store,
     if (what == NULL) what = model_notes_differ(h, store);
     if (what == NULL) what = model_facts_differ(h, store, arena);
     if (what == NULL) what = model_totals_differ(h, store);
+    if (what == NULL) what = model_hidden_differ(h, store);
     ms_arena_reset(arena);
     return what;
 }
