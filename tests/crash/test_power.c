@@ -462,12 +462,11 @@ static void power_free(power *p)
 }
 
 /* Were there enough of each kind of moment? A life may pass without any power loss in a
- * recovery, which writes only where something is dead, and then once. The more images a
- * moment has, the fewer rewrites beside steps end before the life does. */
+ * recovery, which writes only where something is dead, and then once. */
 static bool every_kind_came(const power *p, uint64_t wanted)
 {
     const crash_images *l = &p->l;
-    if (p->beside) return p->replaced > wanted / (p->closely ? 1600 : 800);
+    if (p->beside) return p->replaced > wanted / 800;
     return l->recoveries > wanted / 40 && l->during[2] > wanted / 60 &&
            l->during[3] > wanted / 120 && l->kills > wanted / 100 &&
            l->images.count > wanted / 2 && l->indexed > wanted / 5 && l->torn > 0 &&
@@ -475,14 +474,16 @@ static bool every_kind_came(const power *p, uint64_t wanted)
 }
 
 /* Lives until there are so many images, and, of many, until every kind of moment came.
- * Where a moment has more images that takes more of them. */
+ * Where a moment has more images that takes more of them: fewer rewrites beside steps end
+ * before their life does. */
 static void live(power *p)
 {
     const crash_images *l = &p->l;
     uint64_t wanted = test_times(6000), lives = 0;
+    uint64_t most = wanted * (p->beside && p->closely ? 16 : 8);
     bool few = wanted <= 1000 && !p->beside;
     while (l->images.all < wanted || !(few || every_kind_came(p, wanted) ||
-                                       (lives >= 200 && l->images.all >= 8 * wanted))) {
+                                       (lives >= 200 && l->images.all >= most))) {
         one_life(p, few ? wanted : UINT64_MAX);
         lives++;
     }
