@@ -3238,7 +3238,7 @@ static ms_result ms__pg_erase(ms_store *store, const ms_msg *record, unsigned st
  * compares. That is rare, since the position is noted after each batch. A message with a
  * key of its own has that one alone. A change is about a message whose number here is not
  * its number in the source: the key of the message leads to it, if its row is of this
- * source. (Tables of version 1 did not note that; then the content decides.)
+ * source. (One that was appended here has none: then the content decides.)
  *
  * Positions move by compare and set. A server that went back to an earlier state (a
  * replica that had not received everything took over, a backup was restored) has an
@@ -3430,9 +3430,7 @@ static ms_result ms__pg_ship_find(ms__pg *s, ms_str source, const ms_msg *messag
     ms__pg_say(&q, "select 0::bigint, r.seq, r.place, r.kind, r.body, r.source,"
                    " (select a.body from msgstore_record a where a.bucket = $2::int and"
                    " a.seq = r.seq and a.kind = 3 order by a.place desc limit 1),"
-                   " r.upto, (select a.key from msgstore_record a where"
-                   " a.bucket = $2::int and a.seq = r.seq and a.kind in (3, 4, 5, 10)"
-                   " and a.source = r.source limit 1)");
+                   " r.upto");
     ms__pg_say_param(&q, " from msgstore_record r where key = ", "bytea"); /* $1 */
     ms__pg_bytea(&q, ms_str_n((const char *)key, 1 + name.len + (own.ptr ? 0u : 8u)));
     ms__pg_say_bucket(&q, location);
@@ -3509,14 +3507,11 @@ MS_API ms_result ms_pg_ship_look(ms_store *store, ms_str source, const ms_msg *m
 }
 
 /* Returns the number in the source of a row that ms__pg_ship_find has found; 0: it is not
- * known. A client of 0.2.0 did not enter it; then the key of a change has it. */
+ * known. */
 static uint64_t ms__pg_ship_number(const PGresult *r, ms_str source)
 {
-    ms_str key = ms__pg_str(r, 0, 8);
-    if (!ms_str_equal(ms__pg_str(r, 0, 5), source)) return 0;
-    if (!PQgetisnull(r, 0, 7)) return (uint64_t)ms__pg_int(r, 0, 7);
-    if (key.len < source.len + 9 || key.ptr[0] != 's') return 0;
-    return (uint64_t)ms__pg_read(key.ptr + 1 + source.len, 8);
+    if (!ms_str_equal(ms__pg_str(r, 0, 5), source) || PQgetisnull(r, 0, 7)) return 0;
+    return (uint64_t)ms__pg_int(r, 0, 7);
 }
 
 MS_API ms_result ms_pg_ship_free(ms_store *store, ms_str source, const ms_msg *message,
@@ -5405,6 +5400,23 @@ static ms_result ms__pg_migrate(ms__pg_line *line, ms_error *err)
     return MS_OK;
 }
 
+/* Looks again under the lock, where there were no tables before: version 0.2.0 can have
+ * made its own since. *version 0: there are still none. */
+static ms_result ms__pg_version_now(ms__pg_line *line, int64_t *version, ms_error *err)
+{
+    ms__pg_stmt q;
+    PGresult *r;
+    *version = 0;
+    ms__pg_start(&q, "select count(*) from pg_catalog.pg_class where oid ="
+                     " to_regclass('msgstore_schema')");
+    MS__PG_TRY(ms__pg_exec(line, &q, &r, err));
+    bool none = ms__pg_int(r, 0, 0) == 0;
+    PQclear(r);
+    if (none) return MS_OK;
+    MS__PG_TRY(ms__pg_version(line, version, err));
+    return *version < 2 ? ms__pg_version_check(*version, err) : MS_OK;
+}
+
 /* Creates or migrates the tables, all or none. Clients that do so at the same time take
  * turns. */
 static ms_result ms__pg_create_step(ms__pg *s, ms__pg_line *line, void *ctx,
@@ -5419,6 +5431,7 @@ static ms_result ms__pg_create_step(ms__pg *s, ms__pg_line *line, void *ctx,
     if ((code != MS_OK && code != MS_E_NOT_FOUND) || !create) return code;
     MS__PG_TRY(ms__pg_simple(line, "begin", err));
     code = ms__pg_simple(line, "select pg_advisory_xact_lock(6217836124188)", err);
+    if (code == MS_OK && version == 0) code = ms__pg_version_now(line, &version, err);
     if (code == MS_OK && version == 0) code = ms__pg_create_tables(s, line, err);
     if (code == MS_OK) code = ms__pg_migrate(line, err);
     if (code == MS_OK) return ms__pg_simple(line, "commit", err);

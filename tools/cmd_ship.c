@@ -382,7 +382,6 @@ static ms_result check_changes(shipment *s, uint64_t *mark, bool *same, ms_error
     ms_query q = {0};
     const ms_msg *msg;
     ms_pg_position at = s->at;
-    uint64_t alone = *mark;   /* what version 0.2.0 has noted */
     bool erased = at.message > 0 && may_be_erased(s, at.message);
     at.changes = 0;
     q.raw = MS_RAW_ALL;
@@ -398,7 +397,7 @@ static ms_result check_changes(shipment *s, uint64_t *mark, bool *same, ms_error
         at.changes++;
     }
     if (ms_cursor_close(&it, NULL) != MS_OK) return MS_OK; /* the pass reports damage */
-    *same = *mark == at.mark || alone == at.mark;
+    *same = *mark == at.mark;
     bool kept = at.mark == 0 || (erased && (uint32_t)*mark == (uint32_t)at.mark);
     if (at.changes == s->at.changes && (*same || kept)) return MS_OK;
     return ms_error_set(err, MS_E_CONFLICT, "the server has other changes after it: the "

@@ -1379,7 +1379,8 @@ static void join_secrets(secret_list *list)
     list->count = n;
 }
 
-bool secrets_find(ms_value value, unsigned classes, ms_arena *arena, secret_list *out)
+/* Finds what a text shows as it is. */
+static bool find_once(ms_value value, unsigned classes, ms_arena *arena, secret_list *out)
 {
     decoded levels[LEVELS + 1];
     bool more = true;
@@ -1418,30 +1419,111 @@ static bool is_in_string(strings *s, ms_str json, const secret *found)
     return s->inside && s->at == found->at;
 }
 
-bool secrets_mask(ms_value text, unsigned classes, ms_arena *arena, secret_fn note,
-                  void *ctx, ms_value *out)
+enum { MARK = 64 };           /* bytes of a mark */
+
+static size_t mark_of(const secret *found, char out[MARK])
+{
+    return (size_t)snprintf(out, MARK, "[masked %s]", found->kind);
+}
+
+/* Writes a mark in the place of each secret that can have one: those are in *put. */
+static bool put_marks(ms_value text, const secret_list *list, ms_arena *arena,
+                      secret_list *put, ms_value *out)
 {
     ms_buf buf = {arena, NULL, 0, 0};
     strings place = {0, false};
-    secret_list list;
     size_t done = 0;
+    bool good = true;
     *out = text;
-    bool good = secrets_find(text, classes, arena, &list), any = false;
-    for (size_t i = 0; good && i < list.count; i++) {
-        char mark[64];
-        const secret *found = &list.items[i];
+    memset(put, 0, sizeof *put);
+    for (size_t i = 0; good && i < list->count; i++) {
+        char mark[MARK];
+        const secret *found = &list->items[i];
         if (text.json && !is_in_string(&place, text.text, found)) continue;
-        int n = snprintf(mark, sizeof mark, "[masked %s]", found->kind);
         good = ms_buf_write(&buf, text.text.ptr + done, found->at - done) == MS_OK &&
-               ms_buf_write(&buf, mark, (size_t)n) == MS_OK;
+               ms_buf_write(&buf, mark, mark_of(found, mark)) == MS_OK &&
+               add_secret(put, found, arena);
         done = found->at + found->len;
-        any = true;
-        if (note != NULL) note(ctx, found);
     }
-    if (!any) return good;
+    if (put->count == 0) return good;
     ms_result rest = ms_buf_write(&buf, text.text.ptr + done, text.text.len - done);
     out->text = ms_buf_text(&buf);
     return good && rest == MS_OK;
+}
+
+/* A place in a text, and in its masked form; i: the next mark. */
+typedef struct unmasking {
+    const secret_list *put;
+    size_t i, text, masked;
+} unmasking;
+
+/* Returns which place of the text one of its masked form stands for: of one in a mark the
+ * begin of its secret, or the end. Places must not go back. */
+static size_t unmasked(unmasking *p, size_t at, bool end)
+{
+    char mark[MARK];
+    for (; p->i < p->put->count; p->i++) {
+        const secret *next = &p->put->items[p->i];
+        size_t from = p->masked + next->at - p->text, to = from + mark_of(next, mark);
+        if (at < from + end) break;
+        if (at < to + end) return end ? next->at + next->len : next->at;
+        p->text = next->at + next->len;
+        p->masked = to;
+    }
+    return p->text + at - p->masked;
+}
+
+/* Adds those of `more`, in the masked form of the text, that the list does not cover. */
+static bool add_more(ms_value text, secret_list *list, const secret_list *put,
+                     const secret_list *more, ms_arena *arena)
+{
+    unmasking p = {put, 0, 0, 0};
+    size_t known = list->count, k = 0;
+    bool good = true;
+    for (size_t i = 0; good && i < more->count; i++) {
+        secret found = more->items[i];
+        size_t at = unmasked(&p, found.at, false);
+        size_t end = unmasked(&p, found.at + found.len, true);
+        while (k < known && list->items[k].at + list->items[k].len < end) k++;
+        if (k < known && list->items[k].at <= at) continue;
+        found.at = at;
+        found.len = end - at;
+        found.text = part_of(text.text, at, found.len);
+        good = add_secret(list, &found, arena);
+    }
+    return good;
+}
+
+/* What a mark has hidden can show another secret, so that a text which is masked is
+ * searched again. Each time costs as much, so there is an end. */
+bool secrets_find(ms_value value, unsigned classes, ms_arena *arena, secret_list *out)
+{
+    enum { TIMES = 8 };
+    ms_value masked;
+    secret_list put, more;
+    if (!find_once(value, classes, arena, out)) return false;
+    bool grown = out->count > 0;
+    for (size_t i = 1; i < TIMES && grown; i++) {
+        size_t before = out->count;
+        if (!put_marks(value, out, arena, &put, &masked)) return false;
+        if (put.count == 0) break;
+        if (!find_once(masked, classes, arena, &more)) return false;
+        if (!add_more(value, out, &put, &more, arena)) return false;
+        grown = out->count > before;
+        if (grown) join_secrets(out);
+    }
+    return true;
+}
+
+bool secrets_mask(ms_value text, unsigned classes, ms_arena *arena, secret_fn note,
+                  void *ctx, ms_value *out)
+{
+    secret_list list, put;
+    *out = text;
+    if (!secrets_find(text, classes, arena, &list)) return false;
+    if (!put_marks(text, &list, arena, &put, out)) return false;
+    for (size_t i = 0; note != NULL && i < put.count; i++) note(ctx, &put.items[i]);
+    return true;
 }
 
 /* Masks the template of a message: three bytes of its own, then members as JSON. */

@@ -23,14 +23,12 @@ typedef struct file_facts {
     size_t shared;
     uint64_t noted;           /* UINT64_MAX: it is absent */
     size_t in_pieces;         /* of the numbers, from the first on */
-    bool whole;               /* the numbers are two texts, as version 0.2.0 wrote them */
     bool leaving, early;
     uint64_t bad;             /* lines without JSON */
     bool unread;              /* its format was unknown */
 } file_facts;
 
-static const file_facts no_facts = {0, 0, 0, UINT64_MAX, 0, false, false, false, 0,
-                                    false};
+static const file_facts no_facts = {0, 0, 0, UINT64_MAX, 0, false, false, 0, false};
 
 typedef struct state {
     uint64_t size, done, hash;
@@ -134,32 +132,16 @@ static void free_state(state *st)
 /* Reads the lists of numbers; false: they are impossible. */
 static bool read_lists(state *st, ms_arena *arena, ms_str facts)
 {
-    static const json_key names[] = {KEY("numbers"), KEY("dead"), KEY("messages"),
-                                     KEY("taken_back"), KEY("leaving")};
-    ms_str v[5];
+    static const json_key names[] = {KEY("messages"), KEY("taken_back"), KEY("leaving")};
+    ms_str v[3];
     trace_known *m = &st->messages;
-    pick(facts, names, 5, v);
-    bool whole = v[0].ptr != NULL || v[1].ptr != NULL;
-    bool good = whole ? numbers_read(&m->numbers, text_of(arena, v[0]), NUMBERS_MAX) &&
-                            numbers_read(&m->dead, text_of(arena, v[1]), NUMBERS_MAX)
-                          : read_pieces(arena, facts, 'n', count_of(v[2]), &m->numbers) &&
-                            read_pieces(arena, facts, 'd', count_of(v[3]), &m->dead);
-    st->facts.whole = whole;
-    st->facts.in_pieces = whole ? 0 : arrlenu(m->numbers);
-    st->facts.messages = count_of(v[2]);
-    st->facts.leaving = v[4].ptr != NULL;
-    return good && numbers_read(&st->leaving, text_of(arena, v[4]), NUMBERS_MAX);
-}
-
-/* Reads the numbers that another file stored, or as in version 0.2.0 how many of the
- * first ones. */
-static bool read_shared(state *st, ms_arena *arena, ms_str value)
-{
-    uint64_t n = count_of(value);
-    for (size_t i = 0; i < n && i < arrlenu(st->messages.numbers); i++) {
-        arrput(st->messages.shared, st->messages.numbers[i]);
-    }
-    return numbers_read(&st->messages.shared, text_of(arena, value), NUMBERS_MAX);
+    pick(facts, names, 3, v);
+    bool good = read_pieces(arena, facts, 'n', count_of(v[0]), &m->numbers) &&
+                read_pieces(arena, facts, 'd', count_of(v[1]), &m->dead);
+    st->facts.in_pieces = arrlenu(m->numbers);
+    st->facts.messages = count_of(v[0]);
+    st->facts.leaving = v[2].ptr != NULL;
+    return good && numbers_read(&st->leaving, text_of(arena, v[2]), NUMBERS_MAX);
 }
 
 /* Reads what a log notes of a file. An error also if that may be damaged: a file that
@@ -188,7 +170,9 @@ static ms_result read_state(syncing *s, ms_str name, state *st, ms_error *err)
         st->messages.noted = v[4].ptr != NULL && noted < n ? (size_t)noted : n;
         /* the count of the last noted one can have come in a later line */
         if (st->size == 0 && st->messages.noted > 0) st->messages.noted--;
-        st->impossible = !read_shared(st, &arena, v[5]) || st->impossible;
+        if (!numbers_read(&st->messages.shared, text_of(&arena, v[5]), NUMBERS_MAX)) {
+            st->impossible = true;
+        }
         st->facts.reader = count_of(v[7]);
         st->facts.noted = v[4].ptr != NULL ? noted : UINT64_MAX;
         st->facts.shared = arrlenu(st->messages.shared);
@@ -270,7 +254,7 @@ static void note_numbers(noting *n, const trace *t, const trace_batch *b,
     }
     count = from + arrlenu(all);
     if (same < count) note_pieces(n, 'n', same, all, arrlenu(all));
-    if (count != n->facts.messages || n->facts.whole) note_member(n, "messages", count);
+    if (count != n->facts.messages) note_member(n, "messages", count);
     arrfree(all);
 }
 
@@ -279,8 +263,7 @@ static void note_dead(noting *n, const trace *t)
     size_t count, same = 0, before = arrlenu(n->dead);
     const uint64_t *dead = trace_dead(t, &count);
     while (same < count && same < before && dead[same] == n->dead[same]) same++;
-    if (same == count && count == before && !n->facts.whole) return;
-    if (n->facts.whole) same = 0;
+    if (same == count && count == before) return;
     size_t from = same / PIECE * PIECE;
     if (same < count) note_pieces(n, 'd', same, dead + from, count - from);
     note_member(n, "taken_back", count);
@@ -293,10 +276,6 @@ static void note_trace(noting *n, const trace *t, const trace_batch *b,
     size_t n_leaving, n_shared;
     const uint64_t *leaving = trace_leaving(t, &n_leaving);
     const uint64_t *shared = trace_shared(t, &n_shared);
-    if (n->facts.whole) {
-        json_piece(&n->buf, n->buf.len > 1 ? "," : "{");
-        json_piece(&n->buf, "\"numbers\":null,\"dead\":null");
-    }
     note_numbers(n, t, b, seqs);
     note_dead(n, t);
     if (trace_noted(t) != n->facts.noted) note_member(n, "noted", trace_noted(t));
@@ -331,7 +310,6 @@ static void note_done(noting *n, const trace *t, const trace_batch *b)
     trace_shared(t, &n->facts.shared);
     arrsetlen(n->dead, n_dead);
     if (n_dead > 0) memcpy(n->dead, dead, n_dead * sizeof *dead);
-    n->facts.whole = false;
     n->facts.leaving = n_leaving > 0;
     n->own = n->begins = true;
 }
@@ -808,7 +786,7 @@ static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st, int lo
     bool begins = has_begun(st, text), lines = f != NULL && f->shape == FILE_LINES;
     n.begins = n.own && begins;
     n.facts = st->facts;
-    for (size_t i = 0; n.own && !n.facts.whole && i < arrlenu(st->messages.dead); i++) {
+    for (size_t i = 0; n.own && i < arrlenu(st->messages.dead); i++) {
         arrput(n.dead, st->messages.dead[i]);
     }
     if (code != FINE) {

@@ -263,7 +263,10 @@ controls_of_the_tool()
         tools/cmd_report.c:note_secret 'if (r->copies) return;' ''
     control secret_in_escapes_not_found tool test_secrets \
         secrets_are_masked_whole_when_escapes_spell_them 100 \
-        tools/secrets.c:secrets_find 'more; k++' 'more && k < 1; k++'
+        tools/secrets.c:find_once 'more; k++' 'more && k < 1; k++'
+    control masked_text_not_searched_again tool test_secrets \
+        masking_changes_nothing_when_a_text_was_masked_before 100 \
+        tools/secrets.c:secrets_find 'i < TIMES && grown' 'i < TIMES && !grown'
     control half_of_two_secrets_stays tool test_secrets \
         addresses_are_masked_when_they_share_bytes 100 \
         tools/secrets.c:scan_next 'if (s->at <= s->done) continue;' 'if (out->at < s->done) continue;'

@@ -420,6 +420,8 @@ TEST(masking_changes_nothing_when_a_text_was_masked_before)
         {2, "https://" GITHUB ":x-oauth-basic@a.b/c"},
         {2, "curl -u " GITHUB ":x-oauth-basic a.b/c"},
         {2, "curl -u ann@b.org:hunter2b a.b/c"},
+        /* a mark has no hyphen, so that what is behind it is of the next command */
+        {2, "mysql -phunta@b.example curl -u u:hunter2x9 z"},
     };
     ms_arena arena = {0};
     for (size_t i = 0; i < COUNT(cases); i++) {

@@ -653,12 +653,11 @@ static void set_state(ms_store *store, const char *facts)
 TEST(sync_refuses_a_file_when_its_facts_are_impossible)
 {
     static const char *const impossible[] = {
-        "{\"numbers\":\"1-18446744073709551615\",\"size\":1}",
-        "{\"numbers\":\"1-99999999999999999999\",\"size\":1}",
-        "{\"numbers\":\"3-1\",\"size\":1}",
-        "{\"numbers\":\"0\",\"size\":1}",
-        "{\"numbers\":\"1,x\",\"size\":1}",
-        "{\"numbers\":\"1\",\"dead\":\"2-18446744073709551615\",\"size\":1}",
+        "{\"messages\":2,\"n0\":\"1-99999999999999999999\",\"size\":1}",
+        "{\"messages\":3,\"n0\":\"3-1\",\"size\":1}",
+        "{\"messages\":1,\"n0\":\"0\",\"size\":1}",
+        "{\"messages\":2,\"n0\":\"1,x\",\"size\":1}",
+        "{\"messages\":0,\"taken_back\":2,\"d0\":\"2-18446744073709551615\",\"size\":1}",
         "{\"messages\":18446744073709551615,\"n0\":\"1-16\",\"size\":1}",
         "{\"messages\":16777216,\"n0\":\"1-16\",\"size\":1}",
         "{\"messages\":17,\"n0\":\"1-17\",\"n1\":\"18\",\"size\":1}",
@@ -680,8 +679,7 @@ TEST(sync_refuses_a_file_when_its_facts_are_impossible)
         silence(false);
         assert_int_equal(code, FAILED);
         assert_int_equal(c.messages, 2);
-        set_state(store, "{\"numbers\":null,\"dead\":null,\"messages\":0,"
-                  "\"taken_back\":0,\"leaving\":null}");
+        set_state(store, "{\"messages\":0,\"taken_back\":0,\"leaving\":null}");
         assert_int_equal(sync_folder(store, folder, &c), FINE);
         assert_int_equal(c.messages, 3);
         ms_close(store);
@@ -741,43 +739,6 @@ TEST(sync_refuses_a_file_when_its_facts_are_damaged)
             assert_int_equal(c.hidden, 0);
             ms_close(store);
         }
-    }
-}
-
-/* Facts as version 0.2.0 wrote them, of a file that was read whole, or in part. */
-TEST(sync_goes_on_when_version_0_2_0_noted_the_file)
-{
-    static const char *const facts[] = {
-        "{\"numbers\":\"1,2,3\",\"dead\":\"\",\"messages\":null,\"n0\":null}",
-        "{\"numbers\":\"1-3\",\"dead\":\"\",\"messages\":null,\"n0\":null,"
-        "\"size\":0,\"done\":0,\"noted\":0}",
-    };
-    for (size_t i = 0; i < COUNT(facts); i++) {
-        counts c;
-        ms_str left;
-        ms_arena arena;
-        char log[300], name[420];
-        memset(&arena, 0, sizeof arena);
-        begin_folder(log, sizeof log, "a.log");
-        write_text("s.jsonl", THREE);
-        ms_store *store = open_log(log);
-        assert_int_equal(sync_folder(store, folder, &c), FINE);
-        set_state(store, facts[i]);
-        write_text("s.jsonl", FOUR);
-        assert_int_equal(sync_folder(store, folder, &c), FINE);
-        assert_int_equal(c.messages - c.known, 1);
-        assert_int_equal(c.hidden, 0);
-        state_of(name, sizeof name);
-        ms_result got = ms_location_get(store, ms_str_of(name), &arena, &left, NULL);
-        assert_int_equal(got, MS_OK);
-        assert_null(member(left, "numbers").ptr);
-        assert_int_equal(count_of(member(left, "messages")), 4);
-        assert_true(text_is(member(left, "n0"), "1-4"));
-        ms_arena_deinit(&arena);
-        ms_close(store);
-        shown is = what_is_in(log);
-        assert_int_equal(is.tokens, 4);
-        arrfree(is.text);
     }
 }
 

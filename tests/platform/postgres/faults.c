@@ -1582,6 +1582,40 @@ static void tables_of_version_1_are_refused(void **state)
     ms_close(open_url(url_of("one", "")));
 }
 
+static void *open_raced(void *ctx)
+{
+    const ms_pg_desc desc = desc_of(url_of("one", "options=-csearch_path=raced"));
+    ms_store *store = NULL;
+    if (ms_pg_open(&store, &desc, ctx) == MS_OK) ms_close(store);
+    return NULL;
+}
+
+/* 0.2.0 makes its tables between the look of a client that finds none and its lock. */
+static void tables_of_version_1_are_refused_when_they_come_meanwhile(void **state)
+{
+    pthread_t thread;
+    ms_error err = {0};
+    PGconn *old = PQconnectdb(url_of("one", ""));
+    (void)state;
+    ask_sql("one", "create schema raced");
+    PQclear(PQexec(old, "begin; select pg_advisory_xact_lock(6217836124188)"));
+    pthread_create(&thread, NULL, open_raced, &err);
+    while (ask_sql("one", "select count(*) from pg_locks where locktype = 'advisory' and"
+                          " not granted") == 0) {
+        ms__pg_nap(10);
+    }
+    PQclear(PQexec(old, "create table raced.msgstore_schema (version int primary key);"
+                        " insert into raced.msgstore_schema values (1); commit"));
+    pthread_join(thread, NULL);
+    assert_int_equal(err.code, MS_E_FOREIGN);
+    assert_non_null(strstr(err.message, "the tables have version 1, of msgstore 0.2.0"));
+    assert_int_equal(ask_sql("one", "select max(version) from raced.msgstore_schema"), 1);
+    assert_int_equal(ask_sql("one", "select count(*) from pg_tables where schemaname ="
+                                    " 'raced'"), 1);
+    PQfinish(old);
+    ask_sql("one", "drop schema raced cascade");
+}
+
 /* The parts of a store that other hosts rely on. */
 static void locations_have_the_same_buckets_on_every_host(void **state)
 {
@@ -1845,6 +1879,7 @@ int main(int argc, char **argv)
         ON_ONE(appends_are_stored_when_another_client_makes_the_same_keys),
         ON_ONE(a_kept_number_is_refused_when_it_is_above_2_to_the_52),
         ON_ONE(tables_of_version_1_are_refused),
+        ON_ONE(tables_of_version_1_are_refused_when_they_come_meanwhile),
         ON_ONE(tables_of_version_2_are_migrated),
         ON_ONE(tables_of_version_3_are_migrated),
         ON_ONE(facts_are_read_from_the_newest_row_that_has_all),
