@@ -614,7 +614,8 @@ static void ms__answer_step_ends(ms_answer_stream *a, ms__answer_part *part)
 }
 
 /* Reads an event of Interactions, or the interaction in it. A stored one has the steps of
- * the client, too. */
+ * the client, too. Servers send an `object`, which the SDK's own type does not name: one
+ * without it has steps. */
 static void ms__answer_interactions(ms_answer_stream *a, ms_str event)
 {
     int64_t index = 0;
@@ -634,9 +635,11 @@ static void ms__answer_interactions(ms_answer_stream *a, ms_str event)
             ms__answer_delta(a, part, ms__json_path(event, "delta"));
         if (ms_json_string_is(type, MS_STR("step.stop"))) ms__answer_step_ends(a, part);
     }
-    if (!ms_json_string_is(ms__json_path(event, "object"), MS_STR("interaction")) ||
-        !ms__string_between(status, &word))
+    first = ms__json_path(event, "object");
+    if (first.ptr ? !ms_json_string_is(first, MS_STR("interaction"))
+                  : type.ptr || !(a->at_once || ms__json_path(event, "steps").ptr))
         return;
+    if (!ms__string_between(status, &word)) return;
     if (ms_str_equal(word, MS_STR("failed"))) {
         if (ms_json_element(ms__json_path(event, "errors"), 0, &first) &&
             ms__json_path(first, "message").ptr)

@@ -300,6 +300,36 @@ TEST(items_of_one_index_are_all_kept)
     "{\"interaction\":{\"object\":\"interaction\",\"model\":\"m\",\"status\":\"" status  \
     "\"},\"event_type\":\"interaction.completed\"}\n"
 
+/* The type of an interaction in google-genai 2.34 has no member `object`. */
+TEST(interactions_are_read_without_the_member_object)
+{
+    static const struct {
+        const char *body;
+        ms_result code;
+        size_t messages;
+    } rows[] = {
+        {"{\"status\":\"completed\",\"steps\":[{\"type\":\"model_output\",\"content\":"
+         "[{\"type\":\"text\",\"text\":\"a\"}]}]}", MS_OK, 1},
+        {STEP("0", "{\"type\":\"model_output\"}")
+         DELTA("0", "{\"type\":\"text\",\"text\":\"a\"}") STOP("0")
+         "{\"interaction\":{\"status\":\"completed\"},"
+         "\"event_type\":\"interaction.completed\"}\n", MS_OK, 1},
+        {STEP("0", "{\"type\":\"model_output\"}")
+         DELTA("0", "{\"type\":\"text\",\"text\":\"a\"}") STOP("0")
+         "{\"status\":\"completed\",\"event_type\":\"interaction.status_update\"}\n",
+         MS_E_MISSING, 0},
+        {"{\"status\":\"completed\"}", MS_E_MISSING, 0},
+        {"{\"object\":\"response\",\"status\":\"completed\",\"steps\":[]}", MS_E_MISSING, 0},
+    };
+    ms_request_desc desc = desc_of("gemini-interactions");
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        ms_answered out = {0};
+        ms_result code = ms_answer(&desc, ms_str_of(rows[i].body), &out, NULL);
+        if (code != rows[i].code || out.messages != rows[i].messages)
+            fail_msg("%s: %d, %u messages", rows[i].body, code, (unsigned)out.messages);
+    }
+}
+
 /* A stream sends a step in deltas: the step is sent back as they made it. */
 TEST(steps_are_made_of_their_deltas)
 {
