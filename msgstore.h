@@ -1615,8 +1615,8 @@ typedef struct ms_project_report {
     uint64_t thinking_left_out;/* * thinking that MS_THINKING_ALL asks for, but that the
                                  provider would refuse (see there): it is not sent */
     uint64_t breakpoints;     /* * of opts.cache; 0: the provider has none */
-    uint64_t raw_left_out;    /* blocks that only another provider or model takes, and
-                                 calls and results that were stored as blocks */
+    uint64_t raw_left_out;    /* blocks that only another provider or model takes, or
+                                 are no objects; calls and results stored as blocks */
     uint64_t compacted;       /* covered by the compaction in use: it is sent instead */
     uint64_t compaction_seq;  /* the number of that compaction; 0: none */
     uint64_t compaction_missing; /* messages that it keeps and that are not there: hidden,
@@ -28122,7 +28122,8 @@ static ms_result ms__env_normal(ms__reader *r, size_t base, ms__env *e)
             MS__TRY(ms__member_add(r, from.key, from.value));
         else if (k == 7 && (e->row || i > MS__ENV_TYPE))
             e->lossy |= ms__env_says(from.value) &&
-                        !ms_str_equal(from.value, MS_STR("{}"));
+                        (ms_json_kind_of(from.value) != MS_JSON_OBJECT ||
+                         ms__env_is_full(from.value));
     }
     e->in[MS__ENV_ROLE] = role;
     return MS_OK;
@@ -32699,15 +32700,17 @@ static void ms__response_note(ms__projector *p, const ms_envelope *m)
     p->response = r->number;
 }
 
-/* Returns whether a block is a call of a function, or a result: those are items, so that
- * each has the other one (PJ1). One with a type in it is the server's. */
-static bool ms__is_call_block(ms_str block)
+/* Returns whether a block is left out: it is no object, which no provider takes, or a
+ * call of a function, or a result. Those are items, so that each has the other one
+ * (PJ1). One with a type in it is the server's. */
+static bool ms__block_stays(ms_str block)
 {
     static const char *const types[] = {"tool_use", "tool_result", "function_call",
                                         "function_call_output", "function_result"};
     static const char *const members[] = {"functionCall", "functionResponse", "toolUse",
                                           "toolResult"};
     ms_str type, value;
+    if (ms_json_kind_of(block) != MS_JSON_OBJECT) return true;
     bool typed = ms_json_member(block, MS_STR("type"), &type);
     for (size_t i = 0; typed && i < sizeof types / sizeof types[0]; i++)
         if (ms_json_string_is(type, ms_str_of(types[i]))) return true;
@@ -32723,19 +32726,19 @@ static void ms__item_as_blocks(ms__projector *p, ms_str blocks, ms__item *item)
     ms_json_iter it;
     ms_buf rest;
     ms_result code = MS_OK;
-    uint64_t calls = 0;
+    uint64_t stay = 0;
     memset(&it, 0, sizeof it);
     memset(&rest, 0, sizeof rest);
     rest.arena = p->arena;
-    for (it.rest = blocks; ms_json_next(&it);) calls += ms__is_call_block(it.value);
-    p->report.raw_left_out += calls;
-    for (it.rest = blocks; calls > 0 && ms_json_next(&it);) {
-        if (ms__is_call_block(it.value)) continue;
+    for (it.rest = blocks; ms_json_next(&it);) stay += ms__block_stays(it.value);
+    p->report.raw_left_out += stay;
+    for (it.rest = blocks; stay > 0 && ms_json_next(&it);) {
+        if (ms__block_stays(it.value)) continue;
         if (rest.len > 0) ms__buf_add(&rest, &code, MS_STR(","));
         ms__buf_add(&rest, &code, it.value);
     }
     if (code != MS_OK) p->no_memory = rest.len + 1;
-    item->text = ms_json(calls > 0 ? ms_buf_text(&rest) : blocks);
+    item->text = ms_json(stay > 0 ? ms_buf_text(&rest) : blocks);
     if (item->text.text.len > 0) item->kind = MS__ITEM_RAW;
     else item->text = ms_text("");
 }

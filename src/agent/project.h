@@ -218,15 +218,17 @@ static void ms__response_note(ms__projector *p, const ms_envelope *m)
     p->response = r->number;
 }
 
-/* Returns whether a block is a call of a function, or a result: those are items, so that
- * each has the other one (PJ1). One with a type in it is the server's. */
-static bool ms__is_call_block(ms_str block)
+/* Returns whether a block is left out: it is no object, which no provider takes, or a
+ * call of a function, or a result. Those are items, so that each has the other one
+ * (PJ1). One with a type in it is the server's. */
+static bool ms__block_stays(ms_str block)
 {
     static const char *const types[] = {"tool_use", "tool_result", "function_call",
                                         "function_call_output", "function_result"};
     static const char *const members[] = {"functionCall", "functionResponse", "toolUse",
                                           "toolResult"};
     ms_str type, value;
+    if (ms_json_kind_of(block) != MS_JSON_OBJECT) return true;
     bool typed = ms_json_member(block, MS_STR("type"), &type);
     for (size_t i = 0; typed && i < sizeof types / sizeof types[0]; i++)
         if (ms_json_string_is(type, ms_str_of(types[i]))) return true;
@@ -242,19 +244,19 @@ static void ms__item_as_blocks(ms__projector *p, ms_str blocks, ms__item *item)
     ms_json_iter it;
     ms_buf rest;
     ms_result code = MS_OK;
-    uint64_t calls = 0;
+    uint64_t stay = 0;
     memset(&it, 0, sizeof it);
     memset(&rest, 0, sizeof rest);
     rest.arena = p->arena;
-    for (it.rest = blocks; ms_json_next(&it);) calls += ms__is_call_block(it.value);
-    p->report.raw_left_out += calls;
-    for (it.rest = blocks; calls > 0 && ms_json_next(&it);) {
-        if (ms__is_call_block(it.value)) continue;
+    for (it.rest = blocks; ms_json_next(&it);) stay += ms__block_stays(it.value);
+    p->report.raw_left_out += stay;
+    for (it.rest = blocks; stay > 0 && ms_json_next(&it);) {
+        if (ms__block_stays(it.value)) continue;
         if (rest.len > 0) ms__buf_add(&rest, &code, MS_STR(","));
         ms__buf_add(&rest, &code, it.value);
     }
     if (code != MS_OK) p->no_memory = rest.len + 1;
-    item->text = ms_json(calls > 0 ? ms_buf_text(&rest) : blocks);
+    item->text = ms_json(stay > 0 ? ms_buf_text(&rest) : blocks);
     if (item->text.text.len > 0) item->kind = MS__ITEM_RAW;
     else item->text = ms_text("");
 }

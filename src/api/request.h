@@ -210,8 +210,8 @@ typedef struct ms_project_report {
     uint64_t thinking_left_out;/* * thinking that MS_THINKING_ALL asks for, but that the
                                  provider would refuse (see there): it is not sent */
     uint64_t breakpoints;     /* * of opts.cache; 0: the provider has none */
-    uint64_t raw_left_out;    /* blocks that only another provider or model takes, and
-                                 calls and results that were stored as blocks */
+    uint64_t raw_left_out;    /* blocks that only another provider or model takes, or
+                                 are no objects; calls and results stored as blocks */
     uint64_t compacted;       /* covered by the compaction in use: it is sent instead */
     uint64_t compaction_seq;  /* the number of that compaction; 0: none */
     uint64_t compaction_missing; /* messages that it keeps and that are not there: hidden,

@@ -303,7 +303,8 @@ static ms_result ms__env_normal(ms__reader *r, size_t base, ms__env *e)
             MS__TRY(ms__member_add(r, from.key, from.value));
         else if (k == 7 && (e->row || i > MS__ENV_TYPE))
             e->lossy |= ms__env_says(from.value) &&
-                        !ms_str_equal(from.value, MS_STR("{}"));
+                        (ms_json_kind_of(from.value) != MS_JSON_OBJECT ||
+                         ms__env_is_full(from.value));
     }
     e->in[MS__ENV_ROLE] = role;
     return MS_OK;

@@ -1155,7 +1155,7 @@ controls()
         ms__previous_fits '!ms__thought_leads(item, number)' 'false'
     control call_is_sent_as_a_block gcc test_answer \
         call_stored_as_a_block_is_left_out_when_its_maker_is_asked 100 \
-        ms__item_as_blocks 'calls += ms__is_call_block(it.value)' '(void)it'
+        ms__item_as_blocks 'stay += ms__block_stays(it.value)' '(void)it'
     control response_named_with_nothing_new gcc test_previous \
         request_sends_all_when_the_response_is_no_place_to_go_on 100 \
         ms__previous_fits 'return some;' 'return true;'

@@ -1982,6 +1982,8 @@ TEST(call_stored_as_a_block_is_left_out_when_its_maker_is_asked)
                                 "\"arguments\":{}},{\"type\":\"function_result\",\"call_id\":"
                                 "\"lone\",\"result\":\"\"}]", NULL, 2},
         {"anthropic", "[]", NULL, 0},
+        {"anthropic", "[\"lone\",{\"type\":\"text\",\"text\":\"t\"},[{\"lone\":1}],null]",
+         "[{\"type\":\"text\",\"text\":\"t\"}]", 3},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         char is_signed[80], why[PROVIDER_LINT_TEXT];
