@@ -53,7 +53,7 @@ static ms_store *stores[2];
 static bool twin;              /* the second store has what the first one has */
 static bool foreign;           /* messages of any form were appended */
 static bool garbled;           /* an answer was taken that no provider sends */
-static bool vouched;           /* a program signed blocks of its own, see step_append */
+static bool vouched;           /* a program signed blocks, see has_signed_blocks */
 static bool full;              /* a store has no more room */
 static const ms_profile *profile;
 static const char *model;
@@ -341,15 +341,10 @@ static uint64_t append_to_both(const ms_envelope *m)
     return codes[0] == MS_OK ? seqs[0] : 0;
 }
 
-/* Blocks that a program signs as a provider's go to that provider as they are: that it
- * takes them is the word of the program, not the library's. A call among them is left out,
- * so a list of one is no exception. */
 static void step_append(fuzz_input *in)
 {
     ms_envelope m = message_of(in);
-    vouched = vouched || (m.type == MS_T_MULTIMODAL_PART && m.role == MS_ROLE_ASSISTANT &&
-                          m.content.json && has_text(m.extra, "\"signed\"") &&
-                          !has_text(m.content.text, "\"tool_use\""));
+    vouched = vouched || has_signed_blocks(&m);
     foreign = true;
     (void)append_to_both(&m);
 }

@@ -106,6 +106,16 @@ static ms_envelope message_of(fuzz_input *in)
     return m;
 }
 
+/* Blocks that a program signs as a provider's go to that provider as they are: that it
+ * takes them is the word of the program, not the library's. A call among them is left out,
+ * so a list of one is no exception. */
+static bool has_signed_blocks(const ms_envelope *m)
+{
+    return m->type == MS_T_MULTIMODAL_PART && m->role == MS_ROLE_ASSISTANT &&
+           m->content.json && has_text(m->extra, "\"signed\"") &&
+           !has_text(m->content.text, "\"tool_use\"");
+}
+
 static ms_project_opts options_of(fuzz_input *in)
 {
     ms_project_opts opts = everything;
