@@ -570,7 +570,7 @@ static int ship_rows(shipment *s)
     s->messages += n - retired;
     count_retired(s, retired);
     if (result == MS_E_KEY_REUSED || result == MS_E_CONFLICT ||
-        result == MS_E_TOO_LARGE) {
+        result == MS_E_TOO_LARGE || result == MS_E_ARGUMENT) {
         result = ship_singly(s, &done, &err);
         if (has_moved(s, result)) {
             s->messages -= n - done;
