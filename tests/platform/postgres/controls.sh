@@ -266,7 +266,7 @@ control made_keys_are_compared 'appends_are_stored_when_another*' $store \
     'if (!b->unanswered || !ms__pg_is_mine(row, stored)) {' \
     'if (b->unanswered && !ms__pg_is_mine(row, stored)) {'
 control kept_numbers_have_a_limit 'a_kept_number*' $store \
-    'if (seq > MS__PG_KEPT_MOST)' 'if (seq > INT64_MAX)'
+    'if (seq > MS__PG_KEPT_MOST) /* others' 'if (seq > INT64_MAX) /* others'
 control migrations_are_under_the_lock 'tables_of_version_2*' $store \
     'if (code == MS_OK) code = ms__pg_migrate(line, err);' \
     'if (code == MS_OK && !s->process) code = ms__pg_migrate(line, err);'
@@ -389,6 +389,12 @@ control changes_have_the_prefix 'fleet a_prefix_keeps_hosts_apart' tools/cmd_shi
 control fetched_names_have_no_prefix 'fleet a_prefix_keeps_hosts_apart' tools/cmd_fetch.c \
     '        copy.location = f->name;
 ' ''
+control left_out_is_counted_again 'fleet status_and_metrics_name_what_waits' tools/cmd_ship.c \
+    's->at.left_out = s->at.retired = 0; /*' 's->at.retired = 0; /*'
+control status_notes_no_position 'fleet status_and_metrics_name_what_waits' tools/cmd_ship.c \
+    's->checked > 0 && !count ? note' 's->checked > 0 ? note'
+control compared_file_is_noted 'fleet status_and_metrics_name_what_waits' tools/cmd_ship.c \
+    'moved = true; /* the file' '(void)0; /* the file'
 control fetch_ends_its_notes ship tools/cmd_fetch.c \
     'if (result == MS_OK) result = read;' '(void)read;'
 control refused_name_is_shipped_alone ship tools/cmd_ship.c \

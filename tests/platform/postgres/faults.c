@@ -1531,7 +1531,7 @@ static void a_kept_number_is_refused_when_it_is_above_2_to_the_52(void **state)
     ms_close(store);
 }
 
-/* A copy leaves out a message with such a number. It would still end the numbers of all. */
+/* A copy leaves out a message with such a number, which would end the numbers of all. */
 static void a_copy_is_refused_when_a_number_is_above_2_to_the_52(void **state)
 {
     ms_store *from;
