@@ -568,8 +568,8 @@ static const char *const ms__pg_create[] = {
 
 /* What leads from one version of the tables to the next. New tables are made as those of
  * version 1, and go the same way: those that msgstore 0.2.0 filled have records that
- * cannot be read, so they are refused. A statement must stand on its own for what a version
- * before it may have left. */
+ * cannot be read, so they are refused. A statement must stand on its own for what a
+ * version before it may have left. */
 typedef struct ms__pg_migration {
     int64_t version;          /* afterwards, if it is the last one of that version */
     const char *sql;
@@ -1376,6 +1376,7 @@ typedef struct ms__pg {
     ms__pg_cond returned;     /* a line was */
     bool routed;              /* a statement that writes is for one bucket */
     bool secured;             /* row-level security hides rows from the user */
+    bool reordered;           /* some server does not order texts as UTF-8 does */
     int64_t seen;             /* the largest tick known to this handle */
     int64_t ahead;            /* of the server's clock to ms__pg_now */
     uint64_t tickets;         /* keys made so far */
@@ -1457,6 +1458,16 @@ static ms_result ms__pg_clock(ms__pg *s, ms__pg_line *line, ms_error *err)
     return MS_OK;
 }
 
+/* Notes whether the server's encoding orders texts as UTF-8 does. */
+static void ms__pg_encoding(ms__pg *s, const ms__pg_line *line)
+{
+    const char *name = PQparameterStatus(line->conn, "server_encoding");
+    if (name && (strcmp(name, "UTF8") == 0 || strcmp(name, "SQL_ASCII") == 0)) return;
+    ms__pg_lock_take(&s->lock);
+    s->reordered = true;
+    ms__pg_lock_give(&s->lock);
+}
+
 /* Returns the next line of the handle, the listener last; NULL: there are no more. *n: 0
  * first. */
 static ms__pg_line *ms__pg_next_line(ms__pg *s, size_t *n)
@@ -1527,6 +1538,7 @@ static ms_result ms__pg_take(ms__pg *s, size_t server, int64_t deadline,
     if (line->used) return MS_OK;
     ms__pg_line_drop(line);
     MS__PG_TRY(ms__pg_connect(line, s->servers[server].url, &s->desc, err));
+    ms__pg_encoding(s, line);
     return line->standby ? ms__pg_instance(line, err) : ms__pg_clock(s, line, err);
 }
 
@@ -2279,6 +2291,10 @@ static ms_result ms__pg_batch_fill(ms__pg_batch *b, ms_str location, size_t n,
  *
  * (PA1) MS_OK is returned only after the server has answered the commit.
  * (PA2) A repeated attempt stores nothing that an earlier one has stored.
+ * (PA3) What is found to be stored is as durable as what is stored now. A commit may be
+ *       seen that no synchronous standby has: the server ended while it waited for one.
+ *       The transaction that finds it commits, too, and its row lock makes the server
+ *       wait for all commits before it.
  * ================================================================================== */
 
 /* Sends one statement. *stored false: the key is known, or another append may have been
@@ -2931,19 +2947,18 @@ static ms_result ms__pg_transaction(ms__pg_batch *b, ms__pg_line *line, ms_error
     MS__PG_TRY(ms__pg_simple(line, "begin isolation level read committed", err));
     ms_result code = ms__pg_under_lock(b, line, &l, &some, err);
     if (code != MS_OK || some) b->uncertain = true; /* a key may be stored */
-    if (code == MS_OK && some) {
-        line->sent = true;
-        return ms__pg_simple(line, "commit", err);
+    if (code == MS_OK) { /* also of what was found: see (PA3) */
+        MS__PG_TRY(ms__pg_simple(line, "commit", err));
+        ms__pg_lock_take(&b->s->lock);
+        b->s->resolved += l.was_stored && again;
+        ms__pg_lock_give(&b->s->lock);
+        return MS_OK;
     }
     if (line->lost) return code;
     bool repeat = line->again;
-    ms_result undone = ms__pg_simple(line, "rollback", code == MS_OK ? err : NULL);
-    if (code != MS_OK) line->again = repeat;
-    if (code != MS_OK) return code;
-    ms__pg_lock_take(&b->s->lock);
-    b->s->resolved += l.was_stored && again;
-    ms__pg_lock_give(&b->s->lock);
-    return undone;
+    (void)ms__pg_simple(line, "rollback", NULL);
+    line->again = repeat;
+    return code;
 }
 
 /* ---- One attempt. */
@@ -4477,10 +4492,12 @@ static ms_str ms__pg_after_prefix(ms_str prefix, ms_arena *arena)
 }
 
 /* Adds the condition that a location has a prefix. */
-static void ms__pg_say_prefix(ms__pg_stmt *q, ms_str prefix, ms_arena *arena)
+static void ms__pg_say_prefix(const ms__pg *s, ms__pg_stmt *q, ms_str prefix,
+                              ms_arena *arena)
 {
     if (!prefix.len) return;
-    ms_str end = ms__pg_after_prefix(prefix, arena);
+    ms_str end = ms_str_n(NULL, 0);
+    if (!s->reordered) end = ms__pg_after_prefix(prefix, arena);
     ms__pg_say_text(q, " and location >= ", prefix);
     if (end.ptr) ms__pg_say_text(q, " and location < ", end);
     ms__pg_say_text(q, " and left(location, length(", prefix);
@@ -4488,12 +4505,12 @@ static void ms__pg_say_prefix(ms__pg_stmt *q, ms_str prefix, ms_arena *arena)
 }
 
 /* A listing of locations reads their table. */
-static void ms__pg_list_locations(ms__pg_stmt *q, const ms_list_query *of,
-                                  ms_arena *arena)
+static void ms__pg_list_locations(const ms__pg *s, ms__pg_stmt *q,
+                                  const ms_list_query *of, ms_arena *arena)
 {
     ms__pg_say(q, "select location, null::text, n, first, newest, first_time, last_time"
                   " from msgstore_location where n > 0");
-    ms__pg_say_prefix(q, of->prefix, arena);
+    ms__pg_say_prefix(s, q, of->prefix, arena);
     ms__pg_say(q, " order by era desc, newest desc");
 }
 
@@ -4522,12 +4539,13 @@ static void ms__pg_list_agents(ms__pg_stmt *q, const ms_list_query *of)
     ms__pg_say(q, " order by g.last desc");
 }
 
-static void ms__pg_list_text(ms__pg_stmt *q, const ms_list_query *of, ms_arena *arena)
+static void ms__pg_list_text(const ms__pg *s, ms__pg_stmt *q, const ms_list_query *of,
+                             ms_arena *arena)
 {
     char text[40];
     ms__pg_start(q, NULL);
     if (of->agents) ms__pg_list_agents(q, of);
-    else ms__pg_list_locations(q, of, arena);
+    else ms__pg_list_locations(s, q, of, arena);
     if (!of->limit) return;
     snprintf(text, sizeof text, " limit %lld", (long long)ms__pg_signed(of->limit));
     ms__pg_say(q, text);
@@ -4599,7 +4617,7 @@ static ms_result ms__pg_list(ms_store *store, const ms_list_query *of, ms_arena 
     size_t end = one ? first + 1 : s->n_servers;
     ms_arena scratch = ms__pg_arena(s);
     ms_result code = MS_OK;
-    ms__pg_list_text(&q, of, &scratch);
+    ms__pg_list_text(s, &q, of, &scratch);
     for (size_t i = first; i < end && code == MS_OK; i++) {
         PGresult *r;
         code = ms__pg_ask_any(s, i, &q, &r, err);
@@ -4654,6 +4672,8 @@ static ms_result ms__pg_leave_out(ms_store *store, uint64_t seq, ms_error *err)
     ms__pg *s = ms__pg_of(store);
     ms__pg_stmt q;
     MS__PG_TRY(ms__pg_check(s, true, err));
+    if (seq > MS__PG_KEPT_MOST) /* as of ms__pg_kept_check */
+        return ms_error_set(err, MS_E_ARGUMENT, "the source has a number above 2^52");
     ms__pg_start(&q, "update msgstore_bucket set last = greatest(last, $1::bigint)");
     ms__pg_number(&q, MS__PG_INT8, ms__pg_signed(seq) / MS_PG_BUCKETS + 1);
     for (size_t i = 0; i < s->n_servers; i++)
@@ -4954,7 +4974,7 @@ static ms_result ms__pg_retire_page(ms__pg_retiring *t, ms_str last, PGresult **
     ms__pg_say_param(&q, " and bucket = ", "int");
     ms__pg_number(&q, MS__PG_INT4, t->bucket);
     if (last.ptr) ms__pg_say_text(&q, " and location > ", last);
-    ms__pg_say_prefix(&q, t->desc.prefix, &t->arena);
+    ms__pg_say_prefix(t->s, &q, t->desc.prefix, &t->arena);
     snprintf(text, sizeof text, " order by location limit %d", MS__PG_NAMES);
     ms__pg_say(&q, text);
     return ms__pg_ask(t->s, t->s->owner[t->bucket], &q, r, err);
@@ -5252,11 +5272,29 @@ MS_API ms_result ms_pg_wait(ms_store *store, ms_str location, uint64_t *place,
     return code;
 }
 
-/* Returns the durable number: all committed messages are durable. */
+/* Has a server write its log to the disk: a commit that locked a row, and does not leave
+ * that for later as those of other clients, or of this role, may. */
+static ms_result ms__pg_flush_step(ms__pg *s, ms__pg_line *line, void *ctx, ms_error *err)
+{
+    char sql[160];
+    (void)s;
+    snprintf(sql, sizeof sql, "begin; set local synchronous_commit = local; select last"
+             " from msgstore_bucket where bucket = %u for update; commit",
+             *(const unsigned *)ctx);
+    return ms__pg_simple(line, sql, err);
+}
+
+/* Returns the durable number: all messages that are committed now. A client that only
+ * reads may not lock: its number is of what is committed. */
 static ms_result ms__pg_sync(ms_store *store, uint64_t *durable_seq, ms_error *err)
 {
+    ms__pg *s = ms__pg_of(store);
     ms_stat stat;
-    MS__PG_TRY(ms__pg_sum(ms__pg_of(store), true, &stat, err));
+    MS__PG_TRY(ms__pg_sum(s, true, &stat, err));
+    for (unsigned k = 0; k < MS_PG_BUCKETS && !s->desc.read_only; k++) {
+        if (k > 0 && s->owner[k] == s->owner[k - 1]) continue;
+        MS__PG_TRY(ms__pg_call(s, s->owner[k], ms__pg_flush_step, &k, err));
+    }
     *durable_seq = stat.last_seq;
     return MS_OK;
 }
@@ -5429,7 +5467,9 @@ static ms_result ms__pg_create_step(ms__pg *s, ms__pg_line *line, void *ctx,
     if (code == MS_OK && (version >= MS__PG_VERSION || version < 2 || !create))
         return ms__pg_version_check(version, err);
     if ((code != MS_OK && code != MS_E_NOT_FOUND) || !create) return code;
-    MS__PG_TRY(ms__pg_simple(line, "begin", err));
+    /* Each statement sees what was stored before the turn came, also where the role's
+     * transactions have one snapshot. */
+    MS__PG_TRY(ms__pg_simple(line, "begin isolation level read committed", err));
     code = ms__pg_simple(line, "select pg_advisory_xact_lock(6217836124188)", err);
     if (code == MS_OK && version == 0) code = ms__pg_version_now(line, &version, err);
     if (code == MS_OK && version == 0) code = ms__pg_create_tables(s, line, err);
@@ -5452,11 +5492,12 @@ static ms_result ms__pg_find_buckets(ms__pg *s, ms__pg_found_buckets *f, ms_erro
     ms__pg_stmt q;
     PGresult *r;
     memset(f, 0, sizeof *f);
-    if (s->n_servers == 1) { /* numbers are not listed: the server has them, or some */
+    if (s->n_servers == 1) { /* numbers are not listed: it has all, or some */
         ms__pg_start(&q, "select count(*), coalesce(max(last), 0) from msgstore_bucket"
                          " where bucket between 0 and 1023");
         MS__PG_TRY(ms__pg_ask(s, 0, &q, &r, err));
         f->n = (unsigned)ms__pg_int(r, 0, 0);
+        f->foreign = f->n > 0 && f->n < MS_PG_BUCKETS;
         ms__pg_saw(s, ms__pg_int(r, 0, 1));
         PQclear(r);
         memset(s->owner, 0, sizeof s->owner);
@@ -5573,8 +5614,12 @@ static ms_result ms__pg_buckets(ms__pg *s, ms_error *err)
         MS__PG_TRY(ms__pg_find_buckets(s, &f, err));
     }
     if (f.n == MS_PG_BUCKETS && f.clashes == 0) return MS_OK;
-    snprintf(text, sizeof text, "the servers do not belong together: they have %u of"
-             " 1024 buckets, %u of them twice", f.n, f.clashes);
+    if (s->n_servers == 1)
+        snprintf(text, sizeof text, "the server has %u of 1024 buckets: it is one of"
+                 " several, and desc.urls has to name all", f.n);
+    else
+        snprintf(text, sizeof text, "the servers do not belong together: they have %u of"
+                 " 1024 buckets, %u of them twice", f.n, f.clashes);
     return ms_error_set(err, MS_E_FOREIGN, text);
 }
 

@@ -72,7 +72,8 @@ static int fetch_rest(fetching *f)
         f->notes += result == MS_OK;
         if (result == MS_E_NOT_FOUND || result == MS_E_HIDDEN) result = MS_OK;
     }
-    ms_cursor_close(&it, NULL);
+    ms_result read = ms_cursor_close(&it, result == MS_OK ? &err : NULL);
+    if (result == MS_OK) result = read;
     if (result == MS_OK)
         result = ms_location_get(f->job->store, f->location, &f->arena, &facts, &err);
     if (result == MS_OK && !ms_str_equal(facts, MS_STR("{}")))

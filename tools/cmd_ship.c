@@ -276,8 +276,11 @@ static bool has_moved(shipment *s, ms_result result)
 static int note_position(shipment *s)
 {
     ms_error err;
+    bool begun = s->noted.message > 0 || s->noted.changes > 0;
     bool moved = s->at.message != s->noted.message || s->at.changes != s->noted.changes ||
                  s->at.left_out != s->noted.left_out || s->at.retired != s->noted.retired;
+    if (begun && memcmp(s->noted.file, s->info.id, sizeof s->noted.file) != 0)
+        moved = true; /* the file was compared, and need not be once more */
     if (!moved) return FINE;
     memcpy(s->at.file, s->info.id, sizeof s->at.file);
     ms_result result = ms_pg_ship_end(s->to, source_of(s), &s->noted, &s->at, &err);
@@ -494,7 +497,8 @@ static int find_position(shipment *s, double every)
     code = check_end(s);
     if (code != FINE || s->halted) return code;
     s->compacted = true; /* its changes were applied: all of it is compared */
-    s->at.message = s->at.changes = s->at.retired = s->at.mark = 0;
+    s->at.message = s->at.changes = s->at.mark = 0;
+    s->at.left_out = s->at.retired = 0; /* they are counted again */
     return FINE;
 }
 
@@ -570,7 +574,7 @@ static int ship_rows(shipment *s)
     s->messages += n - retired;
     count_retired(s, retired);
     if (result == MS_E_KEY_REUSED || result == MS_E_CONFLICT ||
-        result == MS_E_TOO_LARGE) {
+        result == MS_E_TOO_LARGE || result == MS_E_ARGUMENT) {
         result = ship_singly(s, &done, &err);
         if (has_moved(s, result)) {
             s->messages -= n - done;
@@ -850,7 +854,7 @@ static int ship_records(shipment *s, bool count)
         code = halt(s, "reading the log", result, &err);
         s->halted = false; /* it has shipped all others */
     }
-    return code == FINE && s->checked > 0 ? note_position(s) : code;
+    return code == FINE && s->checked > 0 && !count ? note_position(s) : code;
 }
 
 

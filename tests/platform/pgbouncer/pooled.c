@@ -12,6 +12,7 @@
 #include "store_text.h"
 #include "backends/msgstore_postgres.h"
 
+#include <signal.h>
 #include <sys/wait.h>
 
 enum { PROCESSES = 8, SESSIONS = 4, ROUNDS = 12, CODES = 64, TIMEOUT_MS = 4000 };
@@ -262,6 +263,60 @@ static void a_schema_in_the_connection_string_is_refused(void **state)
     assert_non_null(strstr(err.message, "options"));
 }
 
+static void *append_one(void *arg)
+{
+    ms_envelope m = ms_user_message(ms_text("x"));
+    return (void *)(uintptr_t)ms_append((ms_store *)arg, MS_STR("place"), &m, NULL, NULL);
+}
+
+/* Returns the process of the session that waits for a lock. */
+static int locked_session(void)
+{
+    int pid = 0;
+    PGconn *conn = PQconnectdb(url_of("pg"));
+    while (pid == 0) {
+        PGresult *r = PQexec(conn, "select pid from pg_stat_activity where"
+                                   " wait_event_type = 'Lock'");
+        if (PQntuples(r) > 0) pid = atoi(PQgetvalue(r, 0, 0));
+        PQclear(r);
+        nap(10);
+    }
+    PQfinish(conn);
+    return pid;
+}
+
+/* The pooler loses the session of an append that is under way, and reports that in its
+ * own words: the append may be stored. It is repeated, and stored once. */
+static void an_append_goes_on_when_its_session_is_gone(void **state)
+{
+    static const char *const names[] = {"session", "transaction"};
+    char sql[100];
+    pthread_t thread;
+    void *code;
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        ms_pg_desc desc = desc_of(names[i]), straight = desc_of("pg");
+        desc.timeout_ms = 20000;
+        desc.no_prepare = desc.no_notify = i == 1;
+        forget();
+        ms_store *store = open_desc(&desc), *probe = open_desc(&straight);
+        PGconn *lock = PQconnectdb(url_of("pg"));
+        snprintf(sql, sizeof sql, "begin; select * from msgstore_bucket where bucket = %u"
+                 " for update", ms_pg_bucket(MS_STR("place")));
+        PQclear(PQexec(lock, sql));
+        pthread_create(&thread, NULL, append_one, store);
+        kill(locked_session(), SIGKILL); /* the server ends all sessions, and recovers */
+        pthread_join(thread, &code);
+        PQfinish(lock);
+        assert_int_equal((uintptr_t)code, MS_OK);
+        ms_stat stat;
+        must_ok(ms_store_stat(probe, &stat, NULL), NULL, "stat");
+        assert_int_equal(stat.messages, 1);
+        ms_close(probe);
+        ms_close(store);
+    }
+}
+
 typedef struct waiting {
     ms_store *store;
     ms_result code;
@@ -413,6 +468,7 @@ int main(int argc, char **argv)
             stores_share_sessions_in_transaction_mode_when_nothing_is_prepared),
         cmocka_unit_test(prepared_statements_are_unsupported_in_transaction_mode),
         cmocka_unit_test(a_schema_in_the_connection_string_is_refused),
+        cmocka_unit_test(an_append_goes_on_when_its_session_is_gone),
         cmocka_unit_test(a_waiter_wakes_through_a_pooler),
         cmocka_unit_test(a_standby_is_read_through_a_pooler),
     };

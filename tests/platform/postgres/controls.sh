@@ -266,7 +266,7 @@ control made_keys_are_compared 'appends_are_stored_when_another*' $store \
     'if (!b->unanswered || !ms__pg_is_mine(row, stored)) {' \
     'if (b->unanswered && !ms__pg_is_mine(row, stored)) {'
 control kept_numbers_have_a_limit 'a_kept_number*' $store \
-    'if (seq > MS__PG_KEPT_MOST)' 'if (seq > INT64_MAX)'
+    'if (seq > MS__PG_KEPT_MOST) /* others' 'if (seq > INT64_MAX) /* others'
 control migrations_are_under_the_lock 'tables_of_version_2*' $store \
     'if (code == MS_OK) code = ms__pg_migrate(line, err);' \
     'if (code == MS_OK && !s->process) code = ms__pg_migrate(line, err);'
@@ -362,6 +362,21 @@ control end_of_the_log_is_exact 'a_mark_has_the_end*' $store \
     '= 0 then 40 else 24 end' '= 0 then 40 else 40 end'
 control crash_of_a_replica_is_noticed 'a_replica_that_has_crashed*' $store \
     'pg_stat_get_bgwriter_stat_reset_time()' 'pg_postmaster_start_time()'
+control found_again_waits_for_the_standby 'what_is_found_again*' $store \
+    'MS__PG_TRY(ms__pg_simple(line, "commit", err));' \
+    'MS__PG_TRY(ms__pg_simple(line, some ? "commit" : "rollback", err));'
+control one_server_of_two_is_known 'one_server_of_two*' $store \
+    'f->foreign = f->n > 0 && f->n < MS_PG_BUCKETS;' ''
+control migration_sees_all 'tables_are_migrated_whole*' $store \
+    'MS__PG_TRY(ms__pg_simple(line, "begin isolation level read committed", err));
+    code = ' 'MS__PG_TRY(ms__pg_simple(line, "begin", err));
+    code = '
+control encoding_is_asked 'a_prefix_is_found*' $store \
+    'if (!s->reordered) end' 'end'
+control sync_writes_the_log 'what_was_synced*' $store \
+    '"begin; set local synchronous_commit = local; select' '"begin; select'
+control left_out_number_is_bounded 'a_copy_is_refused*' $store \
+    'if (seq > MS__PG_KEPT_MOST) /* as of' 'if (false) /* as of'
 control idle_connections_are_found 'idle_connections*' $store \
     'now - line->at >= idle_ms;' 'now - line->at < 0;'
 control waiter_is_not_idle 'idle_connections*' $store \
@@ -374,6 +389,16 @@ control changes_have_the_prefix 'fleet a_prefix_keeps_hosts_apart' tools/cmd_shi
 control fetched_names_have_no_prefix 'fleet a_prefix_keeps_hosts_apart' tools/cmd_fetch.c \
     '        copy.location = f->name;
 ' ''
+control left_out_is_counted_again 'fleet status_and_metrics_name_what_waits' tools/cmd_ship.c \
+    's->at.left_out = s->at.retired = 0; /*' 's->at.retired = 0; /*'
+control status_notes_no_position 'fleet status_and_metrics_name_what_waits' tools/cmd_ship.c \
+    's->checked > 0 && !count ? note' 's->checked > 0 ? note'
+control compared_file_is_noted 'fleet status_and_metrics_name_what_waits' tools/cmd_ship.c \
+    'moved = true; /* the file' '(void)0; /* the file'
+control fetch_ends_its_notes ship tools/cmd_fetch.c \
+    'if (result == MS_OK) result = read;' '(void)read;'
+control refused_name_is_shipped_alone ship tools/cmd_ship.c \
+    'result == MS_E_TOO_LARGE || result == MS_E_ARGUMENT) {' 'result == MS_E_TOO_LARGE) {'
 control released_connection_is_closed pooled $store \
     'if (line->lost || s->desc.release ||' 'if (line->lost ||'
 control released_connection_is_quiet pooled $store \

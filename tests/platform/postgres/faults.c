@@ -1531,6 +1531,35 @@ static void a_kept_number_is_refused_when_it_is_above_2_to_the_52(void **state)
     ms_close(store);
 }
 
+/* A copy leaves out a message with such a number, which would end the numbers of all. */
+static void a_copy_is_refused_when_a_number_is_above_2_to_the_52(void **state)
+{
+    ms_store *from;
+    ms_mem_desc desc;
+    ms_append_opts opts;
+    ms_keep keep;
+    ms_error err;
+    const ms_str kept = MS_STR("kept");
+    ms_envelope m[2] = {ms_user_message(ms_text("x")), ms_user_message(ms_text("x"))};
+    (void)state;
+    memset(&desc, 0, sizeof desc);
+    memset(&opts, 0, sizeof opts);
+    memset(&keep, 0, sizeof keep);
+    must_ok(ms_mem_open(&from, &desc, &err), &err, "open");
+    opts.keep_seq = true;
+    m[0].location = kept;
+    m[0].seq = 5;
+    m[1].location = MS_STR("left out");
+    m[1].seq = (uint64_t)INT64_MAX - 1;
+    must_ok(ms_append_batch(from, m, 2, &opts, &err), &err, "append");
+    keep.locations = &kept;
+    keep.n_locations = 1;
+    assert_int_equal(ms_copy(one, from, &keep, NULL, NULL, &err), MS_E_ARGUMENT);
+    assert_int_equal(append_x(one, "other"), MS_OK);
+    assert_in_range(stat_of(one).last_seq, 1, (uint64_t)1 << 53);
+    ms_close(from);
+}
+
 /* Tables as version 2 made them. A client of that version that goes on is refused, in the
  * words of PostgreSQL: its append names a column that is gone. */
 static void tables_of_version_2_are_migrated(void **state)
@@ -1761,6 +1790,7 @@ static void a_follower_misses_nothing_when_eight_clients_append(void **state)
 #include "roles.h"
 #include "replica.h"
 #include "facts.h"
+#include "setups.h"
 
 static long long sessions(void)
 {
@@ -1878,6 +1908,7 @@ int main(int argc, char **argv)
         ON_ONE(a_position_moves_only_from_where_it_is),
         ON_ONE(appends_are_stored_when_another_client_makes_the_same_keys),
         ON_ONE(a_kept_number_is_refused_when_it_is_above_2_to_the_52),
+        ON_ONE(a_copy_is_refused_when_a_number_is_above_2_to_the_52),
         ON_ONE(tables_of_version_1_are_refused),
         ON_ONE(tables_of_version_1_are_refused_when_they_come_meanwhile),
         ON_ONE(tables_of_version_2_are_migrated),
@@ -1895,6 +1926,11 @@ int main(int argc, char **argv)
         ON_ONE(what_was_retired_is_not_shipped_again),
         ON_ONE(a_tenant_has_its_prefix_alone),
         ON_ONE(a_role_without_a_policy_is_refused),
+        ON_ONE(what_is_found_again_is_on_the_standby),
+        ON_ONE(one_server_of_two_is_refused),
+        ON_ONE(tables_are_migrated_whole_when_transactions_are_serializable),
+        ON_ONE(a_prefix_is_found_when_the_encoding_has_another_order),
+        ON_ONE(what_was_synced_is_there_when_commits_are_asynchronous),
         ON_ONE(idle_connections_are_closed),
         ON_ONE(a_waiter_of_a_location_wakes_for_it_alone),
         ON_ONE(a_notification_is_sent_where_somebody_waits),

@@ -549,6 +549,16 @@ status_and_metrics_name_what_waits()
         grep -q '^msgstore_ship_left_out{log=".*/s2.msl"} 1$' "$out/metrics" &&
         grep -q '^# TYPE msgstore_ship_waiting gauge$' "$out/metrics" ||
         fail "metrics: $(cat "$out/metrics")"
+    # after a compaction all of the log is compared, and what is left out is counted anew
+    "$tool" compact "$out/s2.msl" "$out/s2.msl" --replace >/dev/null || fail compact
+    "$tool" ship "$out/s2.msl" --to "$url" --status >"$out/log" 2>&1 ||
+        fail "status of a compacted log: $(cat "$out/log")"
+    grep -q 's2.msl: shipped up to message 0, 1 record to ship, 0 left out' "$out/log" ||
+        fail "status of a compacted log: $(cat "$out/log")"
+    ship "$out/s2.msl"
+    "$tool" ship "$out/s2.msl" --to "$url" --status >"$out/log" 2>&1
+    grep -q 's2.msl: shipped up to message 1, 0 records to ship, 1 left out' "$out/log" ||
+        fail "status after a compaction: $(cat "$out/log")"
 }
 
 # put_at LOG TEXT LOCATION SECONDS: one more message, with a time.

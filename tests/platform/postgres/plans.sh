@@ -114,6 +114,7 @@ elsewhere()
     'select count(*) from (select 1' | 'select bucket, last from msgstore_bucket') ;;
     # where the tables are made
     'insert into msgstore_bucket'* | 'select pg_advisory_xact_lock('*) ;;
+    "select count(*) from pg_catalog.pg_class where oid = to_regclass('msgstore_schema')") ;;
     # with row-level security (faults, a_tenant_has*)
     'select r.n, r.n - coalesce(l.n'* | 'select c.relname::text, current_user'*) ;;
     'select row_security_active('*) ;;

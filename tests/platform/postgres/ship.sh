@@ -207,6 +207,24 @@ grep -q 7001 "$out/got" || fail "the usage of a redacted message: $(cat "$out/go
 "$tool" ship "$out/one.msl" --to "$url" >"$out/log" 2>&1 || fail "ship: $(cat "$out/log")"
 "$tool" redact --secrets "$url" >"$out/got" 2>&1
 grep -q ' now .* github-token' "$out/got" || fail "a secret in an amendment: $(cat "$out/got")"
+
+# What cannot be read of a location is an error of fetch, also among its notes.
+sql "update msgstore_record set body = '\\x00' where kind = 5 and location = 'place 2'"
+"$tool" fetch "$url" --location 'place 2' -o "$out/noted.msl" >"$out/log" 2>&1
+[ $? = 3 ] || fail "a damaged note is fetched: $(cat "$out/log")"
+
+# The encoding of a database lacks a character: the message that has it is named, and those
+# before it are shipped.
+sql "create database koi8 encoding 'KOI8R' locale 'C' template template0"
+printf '{"type":"user_message","content":"x","location":"%s"}\n' one two 日 four \
+    >"$out/names.jsonl"
+"$tool" import "$out/names.msl" "$out/names.jsonl" >/dev/null || fail import
+"$tool" ship "$out/names.msl" --to "postgresql:///koi8?host=$folder/ship&user=test" \
+    >"$out/log" 2>&1 && fail "a name that the server cannot have: $(cat "$out/log")"
+grep -q 'names.msl: message 3: ' "$out/log" || fail "no message is named: $(cat "$out/log")"
+grep -q 'names.msl: 2 messages, 0 changes shipped, stopped' "$out/log" ||
+    fail "messages before one that cannot be shipped: $(cat "$out/log")"
+
 "$tool" view nothing://x >/dev/null 2>&1 && fail 'a URL that is none'
 bash $server stop "$folder/ship"
 echo "tally: kills while shipping ${total_kills:-0}, given up by the shipper $given_up"
