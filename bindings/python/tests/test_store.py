@@ -1102,6 +1102,84 @@ def test_damage_shows_in_pages_and_at_open(tmp_path):
     log.close()
 
 
+def test_damage_shows_in_iterations_searches_and_listings(tmp_path):
+    path = tmp_path / "log.msl"
+    with msgstore.open(path) as log:
+        for n in range(50):
+            log.append(msgstore.user(f"message {n}", agent_key="w"), "l")
+        assert (log.search("message").damaged, log.locations().damaged) == (0, 0)
+        assert len(list(log)) == 50
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b"message 20", b"message 2x"))
+    with pytest.warns(RuntimeWarning):
+        log = msgstore.open(path)
+    with log:
+        for options in ({}, {"reverse": True}):
+            read = []
+            with pytest.raises(msgstore.DamagedError):
+                for message in log.messages("l", **options):
+                    read.append(message.seq)
+            assert sorted(read) == [n for n in range(1, 51) if n != 21]
+        matches = log.search("message", limit=0)
+        assert len(matches) == 49 and matches.damaged == 1
+        assert log.locations().damaged == 1 and log.agents("l").damaged == 1
+
+
+def test_a_text_is_no_list_of_locations(tmp_path):
+    path = tmp_path / "log.msl"
+    with msgstore.open(path) as log:
+        log.append(msgstore.user("a"), "chat")
+        with pytest.raises(msgstore.ArgumentError, match="a list was expected") as caught:
+            log.backup(tmp_path / "copy.msl", locations="chat")
+        assert caught.value.path == "locations"
+        assert not (tmp_path / "copy.msl").exists()
+        with msgstore.open() as other, pytest.raises(msgstore.ArgumentError):
+            other.copy(path, locations="chat")
+    with pytest.raises(msgstore.ArgumentError):
+        msgstore.rewrite(path, locations="chat")
+    with msgstore.open(path, mode="read") as log:
+        assert [m.content for m in log] == ["a"]
+
+
+def test_a_rewind_to_nothing_hides_nothing(store):
+    store.append([msgstore.user("a"), msgstore.user("b")], "l")
+    with pytest.raises(msgstore.ArgumentError) as caught:
+        store.rewind("l", None)
+    assert caught.value.path == "seq" and len(store) == 2
+    assert store.rewind("l", 1) == 1 and store.rewind("l") == 1
+
+
+def test_an_empty_location_is_not_all_of_them(store):
+    store.append(msgstore.user("a"), "l")
+    for call in (store.query, store.agents, store.usage, store.messages,
+                 lambda location: store.search("a", location)):
+        with pytest.raises(msgstore.ArgumentError) as caught:
+            list(call(""))
+        assert caught.value.path == "location"
+
+
+@pytest.mark.parametrize("path, stored", [("usage", 1), (None, 2)])
+def test_an_answer_is_not_repeated_for_its_usage(tmp_path, monkeypatch, path, stored):
+    body = {"choices": [{"message": {"content": "hi"}}],
+            "usage": {"prompt_tokens": 1, "completion_tokens": 1}}
+    run, refusals = msgstore._ffi._run, [1]
+
+    def busy(function, *arguments, **how):
+        result = run(function, *arguments, **how)
+        if b"answer" in arguments and refusals and refusals.pop():
+            raise msgstore.BusyError("E_BUSY", "busy", path)
+        return result
+
+    with msgstore.open(tmp_path / "log.msl", shared=True) as log:
+        monkeypatch.setattr(msgstore._ffi, "_run", busy)
+        if path:
+            with pytest.raises(msgstore.BusyError):
+                log.answer(body, "openai", "l")
+        else:
+            log.answer(body, "openai", "l")
+        assert len(log) == stored
+
+
 @pytest.mark.parametrize("path", ["", b"", "a\udcffb"])
 def test_open_refuses_a_path_that_is_none(path):
     with pytest.raises(msgstore.ArgumentError, match="path"):
