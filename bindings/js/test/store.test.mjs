@@ -99,6 +99,21 @@ test("an image is the store", async () => {
   assert.equal(store.query("l").length, 2);
 });
 
+test("an image that is cut off is refused, whatever its memory had before", async () => {
+  const library = await nodeLibrary();
+  const store = library.open();
+  store.append([user("secret"), user("x".repeat(500))], "l");
+  const image = store.image();
+  store.close(); // its memory is the next one's
+  for (const length of [0, 8, image.length - 300]) {
+    assert.throws(() => library.open({ image: image.slice(0, length) }), MsgstoreError);
+  }
+  const whole = library.open({ image });
+  assert.equal(whole.query("l").length, 2);
+  assert.deepEqual([whole.search("secret").damaged, whole.locations().damaged], [0, 0]);
+  whole.close();
+});
+
 test("a damaged image is refused", async () => {
   const store = await fresh();
   store.append(user("something"), "l");
