@@ -1125,6 +1125,47 @@ def test_damage_shows_in_iterations_searches_and_listings(tmp_path):
         assert log.locations().damaged == 1 and log.agents("l").damaged == 1
 
 
+def test_every_argument_reaches_the_library(store, monkeypatch):
+    class Seen(Exception):
+        pass
+
+    def call(name, handle, args, *body):
+        raise Seen(name, args)
+
+    def opening(args):
+        raise Seen("open", args)
+
+    lists = {"views", "types", "agent_keys", "subordinates", "locations"}
+    forms = {"tools": [{"tool": 1}], "extra": {"member": 1}, "format": "openai",
+             "keep_unset_times": True}
+    calls = {"query": store.query, "history": store.history, "request": store.request,
+             "compact_plan": store.compact_plan, "compact_request": store.compact_request,
+             "pending": store.pending, "search": store.search, "amend": store.amend,
+             "usage": store.usage, "fork": store.fork, "note": store.note,
+             "rewind": store.rewind, "hide": store.hide, "redact": store.redact,
+             "append": lambda **how: store.append([], **how),
+             "answer": lambda **how: store.answer({}, **how),
+             "compact": lambda all, **how: store.compact(for_all=all, **how),
+             "backup": lambda to_path, **how: store.backup(to_path, **how),
+             "copy": lambda from_path, **how: store.copy(from_path, **how),
+             "rewrite": msgstore.rewrite, "open": msgstore.open}
+    monkeypatch.setattr(msgstore._ffi, "call", call)
+    monkeypatch.setattr(msgstore._ffi, "open_store", opening)
+    of_buffers = ("buffer_at", "buffer_size", "attach")
+    for name, run in calls.items():
+        given = {one: [one] if one in lists else forms.get(one, one)
+                 for one in _flat.ARGUMENTS[name] if one not in of_buffers}
+        with pytest.raises(Seen) as caught:
+            run(**given)
+        assert caught.value.args == (name, given)
+    for run, given in ((store.locations, {"prefix": "p", "limit": 1}),
+                       (store.agents, {"location": "l", "limit": 1})):
+        with pytest.raises(Seen) as caught:
+            run(**given)
+        more = {"agents": True} if run == store.agents else {}
+        assert caught.value.args == ("list", {**given, **more})
+
+
 def test_a_text_is_no_list_of_locations(tmp_path):
     path = tmp_path / "log.msl"
     with msgstore.open(path) as log:
