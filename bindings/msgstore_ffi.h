@@ -75,7 +75,8 @@ extern "C" {
  *
  * `args` is one JSON object, or NULL with length 0. Below are its members for each
  * function; a star marks required ones. A member that is not listed is MS_E_ARGUMENT.
- * Times are seconds. `format` is the name of a format, "framework" by default.
+ * Times are seconds. `format` is the name of a format, "framework" by default. A member
+ * that is null is absent. An empty location is MS_E_ARGUMENT: all are without one.
  *
  * The result has the members after the arrow. */
 
@@ -128,7 +129,9 @@ MS_API int ms_ffi_union(ms_store **store, ms_store *const *stores, size_t n_stor
  *   answer      body: a provider's answer as it came. provider*, location*, agent_key,
  *               text_type: the type of its texts, as ms_request_desc explains it;
  *               sent: of the report of its own request -> first_seq, last_seq, messages,
- *               calls (0: no call to run), stop
+ *               calls (0: no call to run), stop. An error with the path "usage": the
+ *               messages are stored, the note of their usage is not; repeat the note,
+ *               not the call
  *   compact_plan  what a compaction would cover. keep*: tokens of the newest messages,
  *               which stay; and the arguments of request -> due, cost, first_seq, upto
  *               (0: nothing can be covered now), messages, kept
@@ -138,7 +141,8 @@ MS_API int ms_ffi_union(ms_store **store, ms_store *const *stores, size_t n_stor
  *   compact     appends a compaction. body: the provider's answer to compact_request; or
  *               without one summary: a text, items: a list of the provider's, or both.
  *               provider*, location*, upto*, model, agent_key, all (for all agents),
- *               cause, tokens_before, tokens_after, as ms_compaction explains them -> seq
+ *               cause, tokens_before, tokens_after, as ms_compaction explains them ->
+ *               seq. An error with the path "usage": as for answer
  *   search      matches, newest message first. text*, exact_case, oldest_first, limit
  *               (100; 0: all), and the filters of query except order -> matches: a list
  *               of seq, location, agent_key, type, field, snippet; damaged
@@ -152,7 +156,8 @@ MS_API int ms_ffi_union(ms_store **store, ms_store *const *stores, size_t n_stor
  *   facts       location* -> its facts
  *   list        agents, location, prefix, limit -> items: a list, newest activity first,
  *               of location, agent_key, messages, first_seq, last_seq, first_time,
- *               last_time
+ *               last_time; damaged: 1 where names or counts of damaged messages may be
+ *               missing, else absent
  *   stat        version, messages, last_seq, bytes, index_bytes, hidden, changes,
  *               damaged, and image_size for a store in a buffer: that many of the
  *               buffer's first bytes are its image
@@ -706,6 +711,9 @@ static ms_result ms_ffi__parse(ms_ffi__state *f, const char *known, ms_str args)
             continue;
         return ms_ffi__refuse_missing(f, name);
     }
+    if (ms_ffi__given(f, "location") && f->location.len == 0) /* no name is not all */
+        return ms_ffi__refuse(f, MS_E_ARGUMENT, "location",
+                              "location is empty, 1 to 1023 bytes are allowed");
     ms_ffi__share(f);
     return MS_OK;
 }
@@ -1199,11 +1207,20 @@ static ms_result ms_ffi__compact_request(ms_ffi__state *f)
                               &f->err);
 }
 
+/* Returns the code of a call that stores messages, then the note of their usage. Where
+ * only the note failed, the error is about it: the call must not be repeated. */
+static ms_result ms_ffi__noted(ms_ffi__state *f, ms_result code, bool stored)
+{
+    if (code != MS_OK && stored) memcpy(f->err.path, "usage", sizeof "usage");
+    return code;
+}
+
 static ms_result ms_ffi__compact(ms_ffi__state *f)
 {
     uint64_t seq = 0;
     if (f->body.len > 0) f->compaction.body = f->body;
-    MS_FFI__TRY(ms_compact(ms_ffi__ask(f), &f->compaction, &seq, &f->err));
+    ms_result code = ms_compact(ms_ffi__ask(f), &f->compaction, &seq, &f->err);
+    MS_FFI__TRY(ms_ffi__noted(f, code, seq != 0));
     ms_ffi__number(f, "seq", seq);
     return MS_OK;
 }
@@ -1239,7 +1256,8 @@ static ms_result ms_ffi__pending(ms_ffi__state *f)
 static ms_result ms_ffi__answer(ms_ffi__state *f)
 {
     ms_answered answered;
-    MS_FFI__TRY(ms_answer(ms_ffi__ask(f), f->body, &answered, &f->err));
+    ms_result code = ms_answer(ms_ffi__ask(f), f->body, &answered, &f->err);
+    MS_FFI__TRY(ms_ffi__noted(f, code, answered.messages > 0));
     ms_ffi__number(f, "first_seq", answered.first_seq);
     ms_ffi__number(f, "last_seq", answered.last_seq);
     ms_ffi__number(f, "messages", answered.messages);

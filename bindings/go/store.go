@@ -348,6 +348,7 @@ func counted(store flat.Store, name string, args any) (map[string]uint64, error)
 		if code == flat.Damaged && json.Unmarshal(text, &counts) == nil {
 			return &Error{Code: ErrDamaged, Message: "the log has damaged records"}
 		}
+		counts = nil // an error instead of counts may have left some of its members
 		return decoder(into(&counts))(code, text)
 	})
 	return counts, err

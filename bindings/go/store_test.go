@@ -171,6 +171,11 @@ func TestDamageEndsAnIteration(t *testing.T) {
 	equal(t, len(all), 19)
 	_, err = Verify(path + ".none")
 	is(t, err, ErrNotFound)
+	// A log that is too damaged to be opened has no counts.
+	must(t, os.WriteFile(path+".cut", bytes[:4096], 0o600))
+	counts, err = Rewrite(path+".cut", Keep{})
+	is(t, err, ErrDamaged)
+	equal(t, counts, map[string]uint64(nil))
 }
 
 func TestCopiesHaveWhatIsKept(t *testing.T) {

@@ -23,6 +23,9 @@ export interface Stored extends Message {
 
 /* A page. damaged: the number of unreadable records that it met. */
 export type Messages<M = Message> = M[] & { readonly damaged: number };
+
+/* What was found or is listed. damaged, not 0: unreadable records may belong to it. */
+export type Found<T> = T[] & { readonly damaged: number };
 /* Written by tools/flat.sh. */
 export type Format = "framework" | "task" | "session" | "envelope"
   | "envelope-rows" | "openai" | "chat-strict" | "anthropic" | "gemini"
@@ -249,10 +252,12 @@ export class Store {
   compact(location: string, provider: Provider, upto: number, options?: Compaction): number;
   pending(location: string, options?: { agentKey?: string; subordinates?: string[] }):
     Pending;
+  /** An error with the path "usage": the messages are stored, the note of their usage is
+   * not. Repeat the note, not the answer. */
   answer(body: string | Uint8Array | object, provider: Provider, location: string,
     options?: { agentKey?: string; textType?: string; sent?: string }): Answered;
   search(text: string, options?: Filter & { exactCase?: boolean; oldestFirst?: boolean }):
-    Match[];
+    Found<Match>;
   amend(seq: number, message: object, options?: { format?: Format }): void;
   hide(seq: number): void;
   rewind(location: string, seq?: number): number;
@@ -260,8 +265,8 @@ export class Store {
   note(seq: number, kind: string, value: unknown): void;
   fork(location: string, seq: number, to: string): void;
   facts(location: string, facts?: Record<string, unknown>): Record<string, unknown>;
-  locations(options?: { prefix?: string; limit?: number }): Info[];
-  agents(location?: string, options?: { limit?: number }): Info[];
+  locations(options?: { prefix?: string; limit?: number }): Found<Info>;
+  agents(location?: string, options?: { limit?: number }): Found<Info>;
   usage(location?: string): Usage;
   stat(): Stat;
   /** The bytes of the store: keep them, and open() them again. */

@@ -93,6 +93,10 @@ export class Library {
     this.#bytes.set(bytes, at);
   }
 
+  clear(at, end) {
+    this.#bytes.fill(0, at, end);
+  }
+
   get(at, size) {
     return this.#bytes.slice(at, at + size);
   }
@@ -165,10 +169,19 @@ function checked(options) {
   return options;
 }
 
-/* Returns the options by the names of the library, without undefined ones. */
+/* Returns the options by the names of the library, without undefined ones. What JSON leaves
+ * out or makes null, a limit or a condition with it, is refused. */
 function json(options) {
   const named = {};
-  for (const [key, value] of Object.entries(options)) named[names[key] ?? key] = value;
+  for (const [key, value] of Object.entries(options)) {
+    const is = typeof value === "number" ? Number.isFinite(value) || value
+      : !["function", "symbol"].includes(typeof value) || `a ${typeof value}`;
+    if (is !== true) {
+      throw new MsgstoreError({ code: "E_ARGUMENT", path: key,
+        message: `${key} is ${is}, which JSON does not have` });
+    }
+    named[names[key] ?? key] = value;
+  }
   return JSON.stringify(named);
 }
 
@@ -196,7 +209,10 @@ class Memory {
     const buffer = this.#lib.alloc(size);
     const at = this.#lib.alloc(8);
     try {
-      if (image) this.#lib.put(image, buffer);
+      if (image) { // without what another store has left after it, where it is cut off
+        this.#lib.put(image, buffer);
+        this.#lib.clear(buffer + image.length, buffer + size);
+      }
       this.#lib.openAt(at, json({
         buffer_at: buffer, buffer_size: size, attach: image !== undefined,
         keep_unset_times: this.#keep,
@@ -377,14 +393,14 @@ export class Store {
   }
 
   /* Returns the calls of the newest answer that have no result yet. */
-  pending(location, { agentKey, subordinates } = {}) {
-    return this.#call("pending", { location, agentKey, subordinates });
+  pending(location, options = {}) {
+    return this.#call("pending", { location, ...checked(options) });
   }
 
   /* Stores the answer of a provider: the body of its response, unchanged. textType says
    * for whom its texts are; sent is report.sent of its own request. */
-  answer(body, provider, location, { agentKey, textType, sent } = {}) {
-    return this.#store("answer", { provider, location, agentKey, textType, sent }, body);
+  answer(body, provider, location, options = {}) {
+    return this.#store("answer", { provider, location, ...checked(options) }, body);
   }
 
   /* Calls a function that stores the body of a response. */
@@ -402,7 +418,7 @@ export class Store {
 
   search(what, options = {}) {
     return this.#call("search", { text: what, ...checked(options) }, undefined,
-      ({ matches }) => matches);
+      ({ matches, damaged }) => counted(matches, damaged));
   }
 
   amend(seq, message, options = {}) {
@@ -415,6 +431,7 @@ export class Store {
 
   /* Hides all messages after that one; returns how many were visible. */
   rewind(location, seq = 0) {
+    if (seq === null) refuse("seq is null, a number was expected"); // absent, it hides all
     return this.#change("rewind", { location, seq }, undefined, ({ hidden }) => hidden);
   }
 
@@ -437,12 +454,13 @@ export class Store {
   }
 
   locations(options = {}) {
-    return this.#call("list", checked(options), undefined, ({ items }) => items);
+    return this.#call("list", checked(options), undefined,
+      ({ items, damaged }) => counted(items, damaged));
   }
 
   agents(location, options = {}) {
     return this.#call("list", { agents: true, location, ...checked(options) }, undefined,
-      ({ items }) => items);
+      ({ items, damaged }) => counted(items, damaged));
   }
 
   usage(location) {
@@ -453,6 +471,10 @@ export class Store {
     return this.#call("stat", {});
   }
 }
+
+/* Returns a list with its count of unreadable records. */
+const counted = (list, damaged = 0) => Object.defineProperty(list, "damaged",
+  { value: damaged, enumerable: false });
 
 /* Returns messages with their numbers, where each message has one. JSON has a member seq
  * of the message's own. */
@@ -467,8 +489,7 @@ function pages({ messages, seqs, damaged }) {
       Object.defineProperty(message, "seq", { value: seqs[i], enumerable: false });
     });
   }
-  Object.defineProperty(messages, "damaged", { value: damaged, enumerable: false });
-  return messages;
+  return counted(messages, damaged);
 }
 
 export const user = (content, more = {}) => ({ type: "user_message", content, ...more });

@@ -54,9 +54,18 @@ export function isBuilt() {
 const named = (key) => (key === "forAll" ? "all"
   : key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`));
 
+/* Returns options as that of msgstore.js does. */
 function json(options) {
   const args = {};
-  for (const [key, value] of Object.entries(options)) args[named(key)] = value;
+  for (const [key, value] of Object.entries(options)) {
+    const is = typeof value === "number" ? Number.isFinite(value) || value
+      : !["function", "symbol"].includes(typeof value) || `a ${typeof value}`;
+    if (is !== true) {
+      throw new MsgstoreError({ code: "E_ARGUMENT", path: key,
+        message: `${key} is ${is}, which JSON does not have` });
+    }
+    args[named(key)] = value;
+  }
   return JSON.stringify(args);
 }
 
@@ -393,6 +402,7 @@ class NativeStore extends Store {
    * signal is aborted; after close() it throws E_CLOSED. */
   async *follow(location, options = {}) {
     const { afterSeq = 0, pollMs = 50, signal, ...filter } = objectOf(options);
+    if (filter.beforeSeq) fail("E_ARGUMENT", "follow() has no beforeSeq: query()");
     let after = afterSeq;
     while (!signal?.aborted) {
       const last = this.wait(after);

@@ -571,6 +571,11 @@ controls()
         'x->folded.upto = f->upto;' 'x->folded.upto = f->upto + 64;'
     control union_of_one_store_less gcc test_ffi union_reads_its_stores_one_after_another 100 \
         ms_ffi_union 'members.n_stores = n_stores;' 'members.n_stores = n_stores > 1;'
+    control empty_location_is_all_of_them gcc test_ffi empty_location_selects_nothing 100 \
+        ms_ffi__parse '&& f->location.len == 0' '&& f->location.len > 9999'
+    control usage_that_failed_has_no_name gcc test_ffi \
+        usage_without_room_is_an_error_that_names_it 100 \
+        ms_ffi__noted 'code != MS_OK && stored' 'false'
     control damage_of_the_whole_log_in_a_page gcc test_ffi \
         results_say_how_much_is_damaged 100 ms_ffi__messages 'if (image &&' 'if ('
     control backup_replaces_a_log gcc test_ffi store_is_backed_up_and_goes_on 100 \

@@ -344,6 +344,22 @@ controls_of_the_bindings()
     control key_has_the_name_of_c python test_store \
         test_errors_name_the_key_as_messages_do 100 \
         bindings/python/msgstore/store.py:append 'raise _of_key(error) from None' 'raise'
+    control answer_is_repeated_for_its_usage python test_store \
+        test_an_answer_is_not_repeated_for_its_usage 100 \
+        bindings/python/msgstore/_ffi.py:_waiting 'error.path == "usage" or ' ''
+    control iteration_passes_over_damage python test_store \
+        test_damage_shows_in_iterations_searches_and_listings 100 \
+        bindings/python/msgstore/store.py:messages 'if damaged:' 'if False:'
+    control search_hides_its_damage python test_store \
+        test_damage_shows_in_iterations_searches_and_listings 100 \
+        bindings/python/msgstore/store.py:_found 'result.get("damaged", 0)' '0'
+    control text_is_a_list_of_locations python test_store \
+        test_a_text_is_no_list_of_locations 100 \
+        bindings/python/msgstore/store.py:_kept '_words("locations", locations)' \
+        'list(locations)'
+    control rewind_to_nothing_hides_all python test_store \
+        test_a_rewind_to_nothing_hides_nothing 100 \
+        bindings/python/msgstore/store.py:rewind 'if seq is None:' 'if False:'
     control wait_for_a_lock_is_one_slice python test_store \
         test_lock_is_waited_for_in_full \
         100 bindings/python/msgstore/_ffi.py:_waiting 'time.monotonic() + seconds' \

@@ -83,6 +83,11 @@ function session(store) {
     () => store.amend(1, null), () => store.note(1, "k", null), () => store.fork("l", 999, "z"),
     () => store.append(user("x"), "l", { expectSeq: 1 }), () => store.search(undefined),
     () => store.facts("l", 4), () => store.compact("l", "openai", 3, {}),
+    () => store.query("l", { limit: NaN }), () => store.query("l", { types: () => ["final"] }),
+    () => store.append(user("x"), "l", { expectSeq: Infinity }), () => store.query(""),
+    () => store.rewind("l", NaN), () => store.rewind("l", null), () => store.pending("l", null),
+    () => store.pending("l", { agentkey: "w" }), () => store.usage(""),
+    () => store.answer({ choices: [{ message: { content: "x" } }] }, "openai", "l", { agentkey: "w" }),
   ]) {
     try {
       wrong();
@@ -214,6 +219,11 @@ it("damage is reported, not passed over", async () => {
   const damaged = await open(path);
   const page = damaged.query("l");
   assert.deepEqual([page.length, page.damaged], [49, 1]);
+  const found = damaged.search("message", { limit: 0 });
+  assert.deepEqual([found.length, found.damaged], [49, 1]);
+  assert.equal(damaged.locations().damaged, 1);
+  assert.equal(damaged.agents("l").damaged, 1);
+  assert.equal((await damaged.promises.search("message")).damaged, 1);
   let read = 0;
   assert.throws(() => { for (const _ of damaged.messages("l")) read++; }, { code: "E_DAMAGED" });
   assert.equal(read, 49);
@@ -238,9 +248,11 @@ it("a wrong argument of each kind throws", async () => {
   await assert.rejects(open(path, { mode: "new" }), MsgstoreError);
   writeFileSync(join(folder, "foreign"), "{}\n".repeat(4000));
   await assert.rejects(open(join(folder, "foreign")), { code: "E_FOREIGN" });
-  for (const args of [["x"], [-1], [{}], [0, "x"], [0, -1]]) {
+  for (const args of [["x"], [-1], [{}], [0, "x"], [0, -1], [NaN], [0, Infinity]]) {
     assert.throws(() => store.wait(...args), MsgstoreError, JSON.stringify(args));
   }
+  await assert.rejects(store.follow("l", { beforeSeq: 9 }).next(), { code: "E_ARGUMENT" });
+  assert.throws(() => store.backup(fresh(), { newest: NaN }), { code: "E_ARGUMENT", path: "newest" });
   assert.throws(() => store.appendBatch(user("x"), "l"), { code: "E_ARGUMENT" });
   assert.throws(() => store.backup(), { code: "E_ARGUMENT" });
   assert.throws(() => store.backup(fresh(), { newest: "x" }), MsgstoreError);

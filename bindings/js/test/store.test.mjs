@@ -99,6 +99,60 @@ test("an image is the store", async () => {
   assert.equal(store.query("l").length, 2);
 });
 
+test("no option of a request is passed over", async () => {
+  const store = await fresh();
+  store.append([user("a"), user("b")], "l");
+  store.answer({ role: "assistant", model: "m", stop_reason: "end_turn", content: [
+    { type: "thinking", thinking: "hm", signature: "signed" }, { type: "text", text: "c" }] },
+  "anthropic", "l");
+  store.append(user("d"), "l");
+  const ask = (options) => store.request("l", "anthropic", { model: "m", ...options });
+  const tools = [{ name: "f", input_schema: { type: "object" } }];
+  assert.deepEqual(ask({ tools }).tools, tools);
+  assert.deepEqual([ask({}).messages.length, ask({ newest: 1 }).messages.length], [3, 1]);
+  assert.throws(() => ask({ budget: 1 }), { code: "E_TOO_LARGE" });
+  assert.ok(!JSON.stringify(ask({})).includes("signed"));
+  assert.ok(JSON.stringify(ask({ thinking: "all" })).includes("signed"));
+  assert.throws(() => ask({ textType: "none" }), { code: "E_TYPE" });
+  assert.throws(() => ask({ subordinates: ["w"] }), { path: "subordinates" });
+  assert.equal(ask({ report: 1 }).report, 1);
+  store.close();
+});
+
+test("listings, sums and numbers are those that were asked for", async () => {
+  const store = await fresh({ size: 4096, keepUnsetTimes: true });
+  store.append([user("a", { agent_key: "v" }), assistant("b", { agent_key: "w" }),
+    action("f", {}, "c1", { agent_key: "w" }), observation("r", "c1", { agent_key: "w" })], "l");
+  store.append(user("k"), "k");
+  store.note(1, "usage", { input_tokens: 5 });
+  assert.equal(store.query("l", { types: ["action"] })[0].tool_call_id, "c1");
+  assert.deepEqual(store.agents("l", { limit: 1 }).map((a) => a.agent_key), ["w"]);
+  assert.deepEqual(["l", "k", undefined].map((l) => store.usage(l).input_tokens), [5, 0, 5]);
+  const joins = { role: "assistant", content: [{ type: "text", text: "t" },
+    { type: "tool_use", id: "c2", name: "f", input: {} }] };
+  assert.equal(store.append(joins, "j", { format: "anthropic" }).length, 2);
+  const joined = store.query("j", { format: "anthropic" });
+  assert.deepEqual([joined, joined[0].seq], [[joins], undefined]);
+  for (let n = 0; n < 100; n++) store.append(user("x".repeat(100)), "grown");
+  assert.equal(store.query("grown", { limit: 1 })[0].timestamp, undefined);
+  store.close();
+});
+
+test("an image that is cut off is refused, whatever its memory had before", async () => {
+  const library = await nodeLibrary();
+  const store = library.open();
+  store.append([user("secret"), user("x".repeat(500))], "l");
+  const image = store.image();
+  store.close(); // its memory is the next one's
+  for (const length of [0, 8, image.length - 300]) {
+    assert.throws(() => library.open({ image: image.slice(0, length) }), MsgstoreError);
+  }
+  const whole = library.open({ image });
+  assert.equal(whole.query("l").length, 2);
+  assert.deepEqual([whole.search("secret").damaged, whole.locations().damaged], [0, 0]);
+  whole.close();
+});
+
 test("a damaged image is refused", async () => {
   const store = await fresh();
   store.append(user("something"), "l");

@@ -388,13 +388,14 @@ class Handle:
 
 def _waiting(seconds: float, run: Callable[[], _T]) -> _T:
     """Runs what waits for a lock for up to SLICE_MS until it has it, or time is up. A
-    call that was refused as busy has changed nothing."""
+    call that was refused as busy has changed nothing, unless the path is "usage": then its
+    messages are stored."""
     deadline = time.monotonic() + seconds
     while True:
         try:
             return run()
-        except BusyError:
-            if time.monotonic() >= deadline:
+        except BusyError as error:
+            if error.path == "usage" or time.monotonic() >= deadline:
                 raise
 
 

@@ -12,7 +12,7 @@ from typing import (Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequ
                     Union, cast)
 
 from . import _ffi
-from ._ffi import ArgumentError, KeyReusedError, MsgstoreError, _kind
+from ._ffi import ArgumentError, DamagedError, KeyReusedError, MsgstoreError, _kind
 from .words import Cache, Format, Mode, Provider, Sync, Thinking, View
 
 PAGE = 500  # messages in one read of an iteration
@@ -47,6 +47,13 @@ class History(List[Message]):
 
     damaged: int = 0
     seqs: Sequence[int] = ()
+
+
+class Found(List[Dict[str, Any]]):
+    """Matches of a search, or what is listed. ``damaged`` is not 0 if unreadable records
+    may belong to it."""
+
+    damaged: int = 0
 
 
 class Request(Dict[str, Any]):
@@ -138,6 +145,12 @@ def _history(result: Dict[str, Any]) -> History:
     return history
 
 
+def _found(result: Dict[str, Any], name: str) -> Found:
+    found = Found(result[name])
+    found.damaged = result.get("damaged", 0)
+    return found
+
+
 def _words(name: str, words: Iterable[str]) -> List[str]:
     if isinstance(words, str):
         raise ArgumentError("E_KIND", f"{name} is {words!r}, a list was expected", name)
@@ -209,7 +222,7 @@ def _kept(newest: int, newest_bytes: int, since: Optional[float], whole_turns: b
           locations: Optional[Sequence[str]], dry_run: bool) -> Dict[str, Any]:
     return _given(newest=newest or None, newest_bytes=newest_bytes or None, since=since,
                   whole_turns=whole_turns, dry_run=dry_run,
-                  locations=None if locations is None else list(locations))
+                  locations=None if locations is None else _words("locations", locations))
 
 
 class Store:
@@ -301,7 +314,8 @@ class Store:
         how many tools are to be called now. An answer without text and calls, such as
         one that was cut off, makes no message: messages and first_seq are 0. With
         ``agent_key`` the results of its calls need the same one. If storing the note of
-        its usage fails, the messages stay.
+        its usage fails, the messages stay, and the error's path is "usage": repeat the
+        note, not the answer.
         """
         args = _given(provider=provider, location=location, agent_key=agent_key,
                       text_type=text_type, sent=sent)
@@ -352,7 +366,8 @@ class Store:
 
         With ``by_time``, ``reverse``, a ``limit`` or a ``format``, one read collects all
         of them. Once the store is closed the next message is an E_CLOSED, also within a
-        page."""
+        page. After the last message a :class:`DamagedError` if records were unreadable."""
+        damaged = 0
         at_once = by_time or reverse or bool(limit) or format != "framework"
         if not at_once:  # an iterator serves one page only
             views = None if views is None else cast(List[View], _words("views", views))
@@ -365,12 +380,15 @@ class Store:
                               limit=limit if at_once else PAGE,
                               oldest=oldest if at_once else True, reverse=reverse,
                               by_time=by_time, format=format)
+            damaged += page.damaged
             for message in page:
                 self._open  # refuses once it is closed
                 yield message
             if at_once or len(page.seqs) < PAGE:
-                return
+                break
             after_seq = page.seqs[-1]
+        if damaged:
+            raise DamagedError("E_DAMAGED", "all messages but unreadable records were read")
 
     def __iter__(self) -> Iterator[Message]:
         return self.messages()
@@ -536,7 +554,8 @@ class Store:
         or ``items`` that only ``provider`` and ``model`` read, or both. It is of the agent
         ``agent_key``, with ``for_all`` of all. ``cause`` (a word), ``tokens_before`` and
         ``tokens_after`` are kept with it, and not read. Messages that came since the plan
-        stay. If storing the note of its usage fails, the compaction stays.
+        stay. If storing the note of its usage fails, the compaction stays, and the
+        error's path is "usage".
         """
         args = _given(location=location, provider=provider, upto=upto, summary=summary,
                       items=items, model=model, agent_key=agent_key, all=for_all,
@@ -565,7 +584,7 @@ class Store:
                views: Optional[Sequence[View]] = None,
                agent_keys: Optional[Sequence[str]] = None, turn_id: Optional[str] = None,
                after_seq: Optional[int] = None,
-               before_seq: Optional[int] = None) -> List[Dict[str, Any]]:
+               before_seq: Optional[int] = None) -> Found:
         """Returns matches of ``text`` with their seq, location, type, field and a snippet,
         newest first, or ``oldest_first``. ``exact_case``: else ASCII letters match in both
         cases. ``limit`` (100; 0: all) is that of the matches. The filters are those of
@@ -580,7 +599,7 @@ class Store:
         for name, words in (("views", views), ("agent_keys", agent_keys)):
             if words is not None:
                 args[name] = _words(name, words)
-        return _ffi.call("search", self._open, args)["matches"]
+        return _found(_ffi.call("search", self._open, args), "matches")
 
     # ---- Changes.
 
@@ -605,6 +624,8 @@ class Store:
     def rewind(self, location: str, seq: int = 0) -> int:
         """Hides all messages of ``location`` after the one with the number ``seq``, which
         is visible there (0: all). Returns how many it hid. They keep their keys."""
+        if seq is None:  # in JSON it would be absent, and hide all
+            raise ArgumentError("E_KIND", "seq is None, a number was expected", "seq")
         return self._change("rewind", location=location, seq=seq)["hidden"]
 
     def redact(self, seq: int) -> None:
@@ -642,17 +663,18 @@ class Store:
     # ---- Listings, figures, waiting.
 
     def locations(self, prefix: Optional[str] = None,
-                  limit: Optional[int] = None) -> List[Dict[str, Any]]:
+                  limit: Optional[int] = None) -> Found:
         """Returns locations with counts and times, newest activity first: those that begin
         with ``prefix``, at most ``limit``."""
-        return _ffi.call("list", self._open, _given(prefix=prefix, limit=limit))["items"]
+        args = _given(prefix=prefix, limit=limit)
+        return _found(_ffi.call("list", self._open, args), "items")
 
     def agents(self, location: Optional[str] = None,
-               limit: Optional[int] = None) -> List[Dict[str, Any]]:
+               limit: Optional[int] = None) -> Found:
         """Returns the agent keys of ``location``, or of all, newest activity first, at most
         ``limit``."""
         args = _given(agents=True, location=location, limit=limit)
-        return _ffi.call("list", self._open, args)["items"]
+        return _found(_ffi.call("list", self._open, args), "items")
 
     def usage(self, location: Optional[str] = None) -> Dict[str, Any]:
         """Returns the sums of the notes of kind "usage" at ``location``, or of all, and the

@@ -1102,6 +1102,125 @@ def test_damage_shows_in_pages_and_at_open(tmp_path):
     log.close()
 
 
+def test_damage_shows_in_iterations_searches_and_listings(tmp_path):
+    path = tmp_path / "log.msl"
+    with msgstore.open(path) as log:
+        for n in range(50):
+            log.append(msgstore.user(f"message {n}", agent_key="w"), "l")
+        assert (log.search("message").damaged, log.locations().damaged) == (0, 0)
+        assert len(list(log)) == 50
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b"message 20", b"message 2x"))
+    with pytest.warns(RuntimeWarning):
+        log = msgstore.open(path)
+    with log:
+        for options in ({}, {"reverse": True}):
+            read = []
+            with pytest.raises(msgstore.DamagedError):
+                for message in log.messages("l", **options):
+                    read.append(message.seq)
+            assert sorted(read) == [n for n in range(1, 51) if n != 21]
+        matches = log.search("message", limit=0)
+        assert len(matches) == 49 and matches.damaged == 1
+        assert log.locations().damaged == 1 and log.agents("l").damaged == 1
+
+
+def test_every_argument_reaches_the_library(store, monkeypatch):
+    class Seen(Exception):
+        pass
+
+    def call(name, handle, args, *body):
+        raise Seen(name, args)
+
+    def opening(args):
+        raise Seen("open", args)
+
+    lists = {"views", "types", "agent_keys", "subordinates", "locations"}
+    forms = {"tools": [{"tool": 1}], "extra": {"member": 1}, "format": "openai",
+             "keep_unset_times": True}
+    calls = {"query": store.query, "history": store.history, "request": store.request,
+             "compact_plan": store.compact_plan, "compact_request": store.compact_request,
+             "pending": store.pending, "search": store.search, "amend": store.amend,
+             "usage": store.usage, "fork": store.fork, "note": store.note,
+             "rewind": store.rewind, "hide": store.hide, "redact": store.redact,
+             "append": lambda **how: store.append([], **how),
+             "answer": lambda **how: store.answer({}, **how),
+             "compact": lambda all, **how: store.compact(for_all=all, **how),
+             "backup": lambda to_path, **how: store.backup(to_path, **how),
+             "copy": lambda from_path, **how: store.copy(from_path, **how),
+             "rewrite": msgstore.rewrite, "open": msgstore.open}
+    monkeypatch.setattr(msgstore._ffi, "call", call)
+    monkeypatch.setattr(msgstore._ffi, "open_store", opening)
+    of_buffers = ("buffer_at", "buffer_size", "attach")
+    for name, run in calls.items():
+        given = {one: [one] if one in lists else forms.get(one, one)
+                 for one in _flat.ARGUMENTS[name] if one not in of_buffers}
+        with pytest.raises(Seen) as caught:
+            run(**given)
+        assert caught.value.args == (name, given)
+    for run, given in ((store.locations, {"prefix": "p", "limit": 1}),
+                       (store.agents, {"location": "l", "limit": 1})):
+        with pytest.raises(Seen) as caught:
+            run(**given)
+        more = {"agents": True} if run == store.agents else {}
+        assert caught.value.args == ("list", {**given, **more})
+
+
+def test_a_text_is_no_list_of_locations(tmp_path):
+    path = tmp_path / "log.msl"
+    with msgstore.open(path) as log:
+        log.append(msgstore.user("a"), "chat")
+        with pytest.raises(msgstore.ArgumentError, match="a list was expected") as caught:
+            log.backup(tmp_path / "copy.msl", locations="chat")
+        assert caught.value.path == "locations"
+        assert not (tmp_path / "copy.msl").exists()
+        with msgstore.open() as other, pytest.raises(msgstore.ArgumentError):
+            other.copy(path, locations="chat")
+    with pytest.raises(msgstore.ArgumentError):
+        msgstore.rewrite(path, locations="chat")
+    with msgstore.open(path, mode="read") as log:
+        assert [m.content for m in log] == ["a"]
+
+
+def test_a_rewind_to_nothing_hides_nothing(store):
+    store.append([msgstore.user("a"), msgstore.user("b")], "l")
+    with pytest.raises(msgstore.ArgumentError) as caught:
+        store.rewind("l", None)
+    assert caught.value.path == "seq" and len(store) == 2
+    assert store.rewind("l", 1) == 1 and store.rewind("l") == 1
+
+
+def test_an_empty_location_is_not_all_of_them(store):
+    store.append(msgstore.user("a"), "l")
+    for call in (store.query, store.agents, store.usage, store.messages,
+                 lambda location: store.search("a", location)):
+        with pytest.raises(msgstore.ArgumentError) as caught:
+            list(call(""))
+        assert caught.value.path == "location"
+
+
+@pytest.mark.parametrize("path, stored", [("usage", 1), (None, 2)])
+def test_an_answer_is_not_repeated_for_its_usage(tmp_path, monkeypatch, path, stored):
+    body = {"choices": [{"message": {"content": "hi"}}],
+            "usage": {"prompt_tokens": 1, "completion_tokens": 1}}
+    run, refusals = msgstore._ffi._run, [1]
+
+    def busy(function, *arguments, **how):
+        result = run(function, *arguments, **how)
+        if b"answer" in arguments and refusals and refusals.pop():
+            raise msgstore.BusyError("E_BUSY", "busy", path)
+        return result
+
+    with msgstore.open(tmp_path / "log.msl", shared=True) as log:
+        monkeypatch.setattr(msgstore._ffi, "_run", busy)
+        if path:
+            with pytest.raises(msgstore.BusyError):
+                log.answer(body, "openai", "l")
+        else:
+            log.answer(body, "openai", "l")
+        assert len(log) == stored
+
+
 @pytest.mark.parametrize("path", ["", b"", "a\udcffb"])
 def test_open_refuses_a_path_that_is_none(path):
     with pytest.raises(msgstore.ArgumentError, match="path"):

@@ -607,6 +607,43 @@ TEST(refusal_names_the_value_that_is_wrong)
     ms_close(store);
 }
 
+/* Runs a call with a body in a buffer that a first message fills more and more. Where the
+ * call fails, the path is "usage" if its message is stored, and only then. */
+static void note_without_room_is_named(const char *name, const char *args, ms_str body)
+{
+    static uint64_t buffer[MS_MEM_MIN / 8];
+    char opening[96], list[MS_MEM_MIN + 64];
+    int kept = 0, refused = 0, code = MS_OK;
+    snprintf(opening, sizeof opening, "{\"buffer_at\":%" PRIu64 ",\"buffer_size\":%zu}",
+             (uint64_t)(uintptr_t)buffer, sizeof buffer);
+    for (int n = 1; n < MS_MEM_MIN && code == MS_OK; n += 8) {
+        ms_store *store;
+        ms_stat stat;
+        assert_int_equal(opened(&store, opening), MS_OK);
+        snprintf(list, sizeof list, "[{\"type\":\"user_message\",\"content\":\"%0*d\"}]", n,
+                 0);
+        code = called(store, "append", MS_STR("{\"location\":\"l\"}"), ms_str_of(list));
+        int got = code == MS_OK ? called(store, name, ms_str_of(args), body) : MS_OK;
+        assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
+        bool named = strstr(result, "\"path\":\"usage\"") != NULL;
+        assert_int_equal(named, got != MS_OK && stat.messages == 2);
+        if (got != MS_OK) assert_int_equal(got, MS_E_FULL);
+        if (got != MS_OK) *(named ? &kept : &refused) += 1;
+        ms_close(store);
+    }
+    assert_true(kept > 0 && refused > 0);
+}
+
+TEST(usage_without_room_is_an_error_that_names_it)
+{
+    ms_str body = MS_STR("{\"choices\":[{\"message\":{\"content\":\"ok\"}}],\"usage\":"
+                         "{\"prompt_tokens\":10,\"completion_tokens\":20}}");
+    note_without_room_is_named("answer", "{\"provider\":\"openai\",\"location\":\"l\"}",
+                               body);
+    note_without_room_is_named("compact", "{\"provider\":\"openai\",\"location\":\"l\","
+                               "\"upto\":1}", body);
+}
+
 TEST(call_without_a_store_is_refused_though_it_appends_nothing)
 {
     expect(called(NULL, "append", MS_STR("{\"location\":\"l\"}"), MS_STR("[]")), MS_E_CLOSED,

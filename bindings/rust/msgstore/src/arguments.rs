@@ -1,8 +1,16 @@
 //! The arguments of calls. `None`, `false` and `Default::default()` leave one out.
 
 use crate::{Cache, Format, Mode, Provider, Scope, SyncMode, Thinking, Type, View};
-use serde::Serialize;
+use serde::{ser::Error, Serialize, Serializer};
 use serde_json::Value;
+
+/// Writes seconds. JSON has neither NaN nor infinity: as null a bound would be none.
+fn finite<S: Serializer>(seconds: &Option<f64>, to: S) -> Result<S::Ok, S::Error> {
+    match seconds {
+        Some(s) if !s.is_finite() => Err(S::Error::custom("a time is not finite")),
+        _ => seconds.serialize(to),
+    }
+}
 
 /// How a log is opened. [`Options::open`] does it.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -42,6 +50,7 @@ pub struct Keep<'a> {
     /// The newest of at most so many bytes together.
     pub newest_bytes: Option<u64>,
     /// Seconds since 1970; messages without a time stay, too.
+    #[serde(serialize_with = "finite")]
     pub since: Option<f64>,
     /// A turn of which one message stays is whole.
     pub whole_turns: bool,
@@ -67,8 +76,10 @@ macro_rules! filtered {
             pub agent_keys: Option<&'a [&'a str]>,
             pub turn_id: Option<&'a str>,
             /// Seconds since 1970.
+            #[serde(serialize_with = "finite")]
             pub since: Option<f64>,
             /// Before this time.
+            #[serde(serialize_with = "finite")]
             pub until: Option<f64>,
             pub after_seq: Option<u64>,
             pub before_seq: Option<u64>,

@@ -73,6 +73,23 @@ fn iterator_reads_every_page_once() {
 }
 
 #[test]
+fn time_that_is_no_number_is_no_missing_bound() {
+    let store = Store::memory().unwrap();
+    store.append("l", &numbered(2)).unwrap();
+    for time in [f64::NAN, f64::INFINITY] {
+        let since = Query { since: Some(time), ..Query::location("l") };
+        let until = Query { until: Some(time), ..Query::location("l") };
+        assert!(matches!(store.query(&since), Err(Error::Json(_))));
+        assert!(matches!(store.query(&until), Err(Error::Json(_))));
+        assert!(matches!(store.messages(since).next(), Some(Err(Error::Json(_)))));
+        let keep = Keep { since: Some(time), dry_run: true, ..Keep::default() };
+        assert!(matches!(store.backup("none.msl", &keep), Err(Error::Json(_))));
+    }
+    let query = Query { since: Some(0.0), until: Some(1e18), ..Query::location("l") };
+    assert_eq!(store.query(&query).unwrap().seqs, [1, 2]);
+}
+
+#[test]
 fn damage_ends_an_iteration() {
     let log = Log::new("damaged");
     let store = Store::open(&log.0).unwrap();
