@@ -169,21 +169,24 @@ function checked(options) {
   return options;
 }
 
-/* Returns the options by the names of the library, without undefined ones. What JSON leaves
- * out or makes null, a limit or a condition with it, is refused. */
-function json(options) {
-  const named = {};
-  for (const [key, value] of Object.entries(options)) {
+/* Returns an object without its undefined members. What JSON leaves out or makes null, a
+ * limit, a condition or a time with it, is refused. For the files of this package alone. */
+export function whole(object, renamed = (key) => key) {
+  const out = {};
+  for (const [key, value] of Object.entries(object)) {
     const is = typeof value === "number" ? Number.isFinite(value) || value
       : !["function", "symbol"].includes(typeof value) || `a ${typeof value}`;
     if (is !== true) {
       throw new MsgstoreError({ code: "E_ARGUMENT", path: key,
         message: `${key} is ${is}, which JSON does not have` });
     }
-    named[names[key] ?? key] = value;
+    out[renamed(key)] = value;
   }
-  return JSON.stringify(named);
+  return out;
 }
+
+/* Returns the options by the names of the library. */
+const json = (options) => JSON.stringify(whole(options, (key) => names[key] ?? key));
 
 /* What a store of this module lies in: a buffer, which grows as it must. */
 class Memory {
@@ -323,8 +326,9 @@ export class Store {
   /* Appends one message or several, all or none; returns their numbers. */
   append(messages, location, options = {}) {
     const list = Array.isArray(messages) ? messages : [messages];
+    const body = list.map((m) => (m !== null && typeof m === "object" ? whole(m) : m));
     return this.#change("append", { location, ...checked(options) },
-      JSON.stringify(list), ({ seqs }) => seqs);
+      JSON.stringify(body), ({ seqs }) => seqs);
   }
 
   /* Returns one page of messages. limit keeps the newest. */

@@ -6,7 +6,7 @@ import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { MsgstoreError, Store } from "./msgstore.js";
+import { MsgstoreError, Store, whole } from "./msgstore.js";
 import { candidates } from "./native/build.js";
 
 const VERSION = 2; // NODE_INTERFACE of msgstore_node.c
@@ -54,20 +54,7 @@ export function isBuilt() {
 const named = (key) => (key === "forAll" ? "all"
   : key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`));
 
-/* Returns options as that of msgstore.js does. */
-function json(options) {
-  const args = {};
-  for (const [key, value] of Object.entries(options)) {
-    const is = typeof value === "number" ? Number.isFinite(value) || value
-      : !["function", "symbol"].includes(typeof value) || `a ${typeof value}`;
-    if (is !== true) {
-      throw new MsgstoreError({ code: "E_ARGUMENT", path: key,
-        message: `${key} is ${is}, which JSON does not have` });
-    }
-    args[named(key)] = value;
-  }
-  return JSON.stringify(args);
-}
+const json = (options) => JSON.stringify(whole(options, named));
 
 /* Returns the text of a damage that comes with a whole report. */
 function damage(report) {

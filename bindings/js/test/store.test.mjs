@@ -346,6 +346,10 @@ test("errors have codes and paths, and change nothing", async () => {
   assert.throws(() => store.append([user("x"), { type: "action", tool: "f", args: 3 }], "l"),
     { code: "E_KIND", path: "messages[1].args" });
   assert.throws(() => store.query("l", { lmit: 3 }), { code: "E_ARGUMENT" });
+  for (const timestamp of [NaN, Infinity, () => 5]) {
+    assert.throws(() => store.append(user("x", { timestamp }), "l"),
+      { code: "E_ARGUMENT", path: "timestamp" });
+  }
   assert.throws(() => store.append(user("x"), "l", { expectSeq: 4 }),
     { code: "E_CONFLICT" });
   assert.equal(store.stat().messages, 0);
