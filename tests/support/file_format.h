@@ -12,7 +12,6 @@
 #include <string.h>
 
 #define FILE_HEADER          40u         /* bytes before the body of a record */
-#define FILE_AT_CLUSTER      28u         /* of a message; 0: not clustered */
 #define FILE_AT_BODY_CHECK   32u
 #define FILE_AT_CHECK        36u
 #define FILE_ERASED          0x44455241u /* the body's check of a redacted record */
