@@ -5,6 +5,7 @@
 #include "base.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -401,6 +402,10 @@ unsigned line_width(void)
 }
 
 #ifdef _WIN32
+void standard_files_keep(void)
+{
+}
+
 void pager_begin(void)
 {
 }
@@ -409,6 +414,15 @@ void pager_end(void)
 {
 }
 #else
+/* An open takes the lowest number that is free. The opposite mode lets each use fail. */
+void standard_files_keep(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) != -1 || errno != EBADF) continue;
+        if (open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd) _exit(1);
+    }
+}
+
 /* Returns whether PATH has a program of that name. */
 static bool is_program(const char *name)
 {

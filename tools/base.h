@@ -123,6 +123,10 @@ enum { TIME_MAX = 40 };
  * plain number if the year has not four digits. */
 const char *time_text(int64_t ns, char out[TIME_MAX]);
 
+/* Opens what a caller has closed of standard input, output and error, so that no file of
+ * the tool gets its number: a report would be written into a log. It stays unusable. */
+void standard_files_keep(void);
+
 /* Starts a pager if the output is a terminal: MSGSTORE_PAGER, PAGER, or less as git
  * calls it. With the pager "cat" nothing happens. */
 void pager_begin(void);

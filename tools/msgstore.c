@@ -495,6 +495,7 @@ static int help_of(const char *word)
 int main(int argc, char **argv)
 {
     const char *word = argc > 1 ? argv[1] : "";
+    standard_files_keep();
     signal(SIGPIPE, SIG_IGN); /* a closed pipe becomes a failed write */
     opterr = 0;
     const command *c = find_command(word);

@@ -200,6 +200,9 @@ controls_of_the_tool()
         fork_copies_a_location_up_to_a_message 100 \
         tools/base.c:exit_code 'return exit_codes[i].code;' \
         'return exit_codes[i].code == CONFLICT ? FAILED : exit_codes[i].code;'
+    control closed_output_becomes_the_log tool test_tool \
+        closed_output_is_no_file_of_the_tool 100 \
+        tools/msgstore.c:main 'standard_files_keep();' ''
     control file_without_a_log_is_whole tool test_tool_log \
         file_that_is_no_log_yet_is_not_called_whole 100 \
         tools/cmd_verify.c:run_verify \
