@@ -172,6 +172,12 @@ controls_of_the_tool()
         messages_without_a_time_are_counted_when_times_are_asked_for 100 \
         tools/cmd_search.c:run_search \
         'if (code == FINE) complain_of_undated(j, &q.query);' ''
+    control undated_message_not_erased tool test_tool_change \
+        redact_counts_messages_that_a_time_cannot_choose 100 \
+        tools/cmd_change.c:run_redact 'if (code == FINE) complain_of_kept(&s);' ''
+    control part_of_a_name_keeps_nothing tool test_tool_log \
+        compaction_keeps_what_its_options_choose 100 \
+        tools/cmd_verify.c:run_compact 'if (code == FINE) code = check_locations(j);' ''
     control dates_have_no_summer_time tool test_tool_usage days_follow_summer_time 100 \
         tools/zone.c:local_time 't.tm_isdst = -1' 't.tm_isdst = 0'
     control milliseconds_are_seconds tool test_tool_usage \

@@ -213,6 +213,17 @@ $ fresh
 redact $log --agent w --raw -n 1 --apply => ^erased +1 message$
 $ for text in epsilon beta; do holds $text; done =$1> 0 1
 
+== redact_counts_messages_that_a_time_cannot_choose
+$ fresh
+$ echo '{"type":"task","content":"dated","agent_key":"w","timestamp":9}' | "$tool" append $log --location k => ^7$
+redact $log --until 10 => ^would erase 1 message; -> 0 6 messages without a time left out$
+redact $log --since 1 --agent w => ^would erase 1 message; -> 0 3 messages without a time left out$
+redact $log --until 10 --location k => ^would erase 1 message;
+hide $log 6 => .
+redact $log --until 10 --agent w => ^would erase 1 message; -> 0 2 messages without a time left out$
+redact $log --until 10 --agent w --raw => ^would erase 1 message; -> 0 3 messages without a time left out$
+redact $log --until 10 --raw --apply => ^erased +1 message$ -> 0 6 messages without a time left out$
+
 == raw_view_shows_changes_and_compaction_folds_them
 $ fresh
 amend $log 1 again => .
