@@ -178,6 +178,12 @@ controls_of_the_tool()
     control part_of_a_name_keeps_nothing tool test_tool_log \
         compaction_keeps_what_its_options_choose 100 \
         tools/cmd_verify.c:run_compact 'if (code == FINE) code = check_locations(j);' ''
+    control call_of_an_answer_is_another_answer tool test_tool_usage \
+        answer_that_is_synced_in_parts_counts_once_with_its_last_report 100 \
+        tools/costs.c:owner_of 'main_agent ? MS_STR("") : row->agent' 'row->agent'
+    control trace_counts_an_answer_twice tool test_tool_usage \
+        answer_that_is_synced_in_parts_counts_once_with_its_last_report 100 \
+        tools/otlp.c:take_tokens 'row->count = i + 1' 'row->count = 0'
     control dates_have_no_summer_time tool test_tool_usage days_follow_summer_time 100 \
         tools/zone.c:local_time 't.tm_isdst = -1' 't.tm_isdst = 0'
     control milliseconds_are_seconds tool test_tool_usage \

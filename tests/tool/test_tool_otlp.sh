@@ -44,6 +44,11 @@ $ cat $tmp/a => "schemaUrl":"https://opentelemetry.io/schemas/[0-9.]+"
 => "startTimeUnixNano":"1772442002000000000","endTimeUnixNano":"1772442003500000000"
 => "gen_ai.tool.call.arguments","value":\{"stringValue":"\{\\"q\\":\\"show tables\\"\}"\}
 => \\"type\\":\\"reasoning\\",\\"content\\":\\"one call is enough\\"
+
+== name_of_a_span_is_cut_at_a_character
+$ long=a$(printf '\303\251%.0s' {1..100}); echo '{"type":"action","tool":"'$long'","args":{},"agent_key":"w","location":"a"}' >$tmp/long.jsonl
+$ "$tool" export $tmp/long.jsonl --format otlp >$tmp/long; iconv -f utf-8 -t utf-8 $tmp/long >$tmp/read
+$ cat $tmp/long => "name":"execute_tool aé{99}","kind"
 END
 
 exit $failed
