@@ -268,6 +268,11 @@ static int check_history(const options *o)
         {BIT(BUDGET), "budget"}, {BIT(REPORT), "report"}, {BIT(STEP), "step"},
         {BIT(SYSTEM), "system"},
     };
+    if (o->agent == NULL && (GIVEN(o, SCOPE) || GIVEN(o, PHASE))) {
+        complain("history --%s is of what one agent reads: it needs --agent",
+                 GIVEN(o, SCOPE) ? "scope" : "phase");
+        return USAGE;
+    }
     if (GIVEN(o, FORMAT) && is_request(o)) return FINE;
     if (o->provider != NULL && o->to == NULL) {
         complain("history lists no messages in the format of %s; it prints a request of "

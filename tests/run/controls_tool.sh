@@ -175,6 +175,9 @@ controls_of_the_tool()
     control undated_message_not_erased tool test_tool_change \
         redact_counts_messages_that_a_time_cannot_choose 100 \
         tools/cmd_change.c:run_redact 'if (code == FINE) complain_of_kept(&s);' ''
+    control last_location_alone_is_obeyed tool test_tool_change \
+        command_refuses_a_location_that_it_would_not_obey 100 \
+        tools/msgstore.c:check_session 'return bad_usage(c, "takes one --location", "");' ''
     control part_of_a_name_keeps_nothing tool test_tool_log \
         compaction_keeps_what_its_options_choose 100 \
         tools/cmd_verify.c:run_compact 'if (code == FINE) code = check_locations(j);' ''

@@ -24,6 +24,8 @@ export $log --format otlp >$tmp/traces
 $ cat $tmp/traces =2> ^\{"resourceSpans":\[
 export $log --format otlp == $tmp/traces
 export $demo --format otlp => ^\{"resourceSpans":\[
+export $log --format otlp --array -> 2 --array is for message formats
+export $log --location a --format codex --array -> 2 --array is for message formats
 view $log --format otlp -> 2 table or a message format, not otlp
 export $log --format otlp --location nobody -> 4 no messages of
 $ "$tool" export $log --format otlp --mask-secrets | grep -c $token => ^0$ -> 1
