@@ -246,7 +246,7 @@ controls_of_the_tool()
         tools/write.c:left_out_as 'else if (is_opaque(m)) what = opaque_text;' ''
     control losses_of_a_hand_over_not_counted tool test_tool_doctor \
         what_a_format_has_no_place_for_is_counted 100 \
-        tools/write.c:write_sessions 'else if (hand_over) complain_of_losses(&lost);' ''
+        tools/write.c:write_sessions 'else complain_of_losses(' 'if (false) complain_of_losses('
     control result_without_an_id_is_of_the_last_call tool test_tool_doctor \
         results_without_an_id_are_of_the_oldest_open_call 100 \
         tools/write.c:answered_call 'if (same && !found) {' 'if (false) {'
