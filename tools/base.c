@@ -290,6 +290,14 @@ ms_result get_shown(ms_store *store, uint64_t seq, ms_arena *arena, const ms_msg
     return result == MS_E_DAMAGED && *msg != NULL ? MS_OK : result;
 }
 
+ms_result get_facts(ms_store *store, ms_str location, ms_arena *arena, ms_str *facts,
+                    ms_error *err)
+{
+    facts->ptr = NULL;
+    ms_result result = ms_location_get(store, location, arena, facts, err);
+    return result == MS_E_DAMAGED && facts->ptr != NULL ? MS_OK : result;
+}
+
 void *room_or_exit(void *old, size_t size)
 {
     void *room = realloc(old, size);

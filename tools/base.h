@@ -98,6 +98,10 @@ int no_memory(void);
 ms_result get_shown(ms_store *store, uint64_t seq, ms_arena *arena, const ms_msg **msg,
                     ms_error *err);
 
+/* Reads the facts of a location, as far as they are whole. */
+ms_result get_facts(ms_store *store, ms_str location, ms_arena *arena, ms_str *facts,
+                    ms_error *err);
+
 
 /* ---- Numbers and times ------------------------------------------------------------- */
 

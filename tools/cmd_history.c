@@ -186,7 +186,7 @@ static int context_begin(job *j, ms_str location, uint64_t *seq)
 static bool is_transcript_of(job *j, ms_str location)
 {
     ms_str facts;
-    return ms_location_get(j->store, location, &j->arena, &facts, NULL) == MS_OK &&
+    return get_facts(j->store, location, &j->arena, &facts, NULL) == MS_OK &&
            member(facts, "agent").ptr != NULL;
 }
 

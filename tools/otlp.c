@@ -476,7 +476,8 @@ static int read_session(session *s)
     ms_str facts;
     ms_store *store = s->job->store;
     ms_result result = ms_location_get(store, s->location, &s->arena, &facts, &err);
-    if (result != MS_OK) return complain_of("reading facts", result, &err);
+    int known = result == MS_OK ? FINE : complain_of("reading facts", result, &err);
+    if (!is_read(known)) return known;
     s->agent = text_member(s, facts, "agent");
     s->model = text_member(s, facts, "model");
     s->provider = text_member(s, facts, "provider");
@@ -489,7 +490,7 @@ static int read_session(session *s)
         s->model = s->entries[i].used.model;
     }
     if (s->provider.ptr == NULL) s->provider = provider_of(s->model);
-    return s->failed ? no_memory() : code;
+    return s->failed ? no_memory() : code != FINE ? code : known;
 }
 
 

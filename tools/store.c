@@ -424,7 +424,7 @@ static bool is_of_folder(job *j, const ms_listing *list, ms_str word)
     for (size_t i = 0; i < list->count && !found && word.len > 0; i++) {
         ms_str facts, location = list->items[i].location;
         ms_arena_reset(&arena);
-        if (ms_location_get(j->store, location, &arena, &facts, NULL) != MS_OK) continue;
+        if (get_facts(j->store, location, &arena, &facts, NULL) != MS_OK) continue;
         ms_str folder = text_of(&arena, member(facts, "cwd"));
         found = folder.len > 0 &&
                 find_bytes(folder.ptr, folder.len, word.ptr, word.len) != NULL;

@@ -588,7 +588,7 @@ static void take_facts(writing *w)
 {
     ms_str facts;
     ms_value value;
-    if (ms_location_get(w->job->store, w->location, &w->arena, &facts, NULL) != MS_OK) {
+    if (get_facts(w->job->store, w->location, &w->arena, &facts, NULL) != MS_OK) {
         return;
     }
     if (GIVEN(w->job->options, MASK_SECRETS) && facts.len > 0) {

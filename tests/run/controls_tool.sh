@@ -178,6 +178,9 @@ controls_of_the_tool()
     control last_location_alone_is_obeyed tool test_tool_change \
         command_refuses_a_location_that_it_would_not_obey 100 \
         tools/msgstore.c:check_session 'return bad_usage(c, "takes one --location", "");' ''
+    control damaged_facts_take_a_session_along tool test_tool_change \
+        damaged_facts_take_no_session_along 100 \
+        tools/base.c:get_facts 'result == MS_E_DAMAGED' 'false'
     control part_of_a_name_keeps_nothing tool test_tool_log \
         compaction_keeps_what_its_options_choose 100 \
         tools/cmd_verify.c:run_compact 'if (code == FINE) code = check_locations(j);' ''

@@ -232,6 +232,16 @@ $ messages >$tmp/words; "$tool" info $tmp/words --location k --agent w => ^ +6 +
 history $log l --scope worker -> 2 history --scope is of what one agent reads
 history $log l --phase 1 --format openai -> 2 history --phase is of what one agent reads
 
+== damaged_facts_take_no_session_along
+$ fresh
+$ echo '{"type":"task","content":"k1"}' | "$tool" append $log --location k => ^7$
+location $log k '{"title":"Quux"}' => .
+location $log k '{"agent":"codex"}' => .
+$ LC_ALL=C sed -i 's/Quux/Quuy/' $log
+report $log -o $tmp/facts.html => ^wrote +7 messages -> 3 .
+$ "$tool" export $log --format otlp 2>$tmp/told => ^\{"resourceSpans =2> . -> 3
+sessions $log => k +codex .* k1$ =2> . -> 3 .
+
 == redact_counts_messages_that_a_time_cannot_choose
 $ fresh
 $ echo '{"type":"task","content":"dated","agent_key":"w","timestamp":9}' | "$tool" append $log --location k => ^7$
