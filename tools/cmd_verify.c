@@ -205,8 +205,8 @@ static int run_repair(job *j)
     return code == FINE ? rewrite(j, &all, NULL) : code;
 }
 
-/* Checks that each location has messages: a part of a name, as export takes it, would keep
- * nothing. */
+/* Checks that each location has messages: a part of a name, as export takes it, would
+ * keep nothing. */
 static int check_locations(job *j)
 {
     ms_listing list;
