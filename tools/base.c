@@ -5,6 +5,7 @@
 #include "base.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -289,6 +290,14 @@ ms_result get_shown(ms_store *store, uint64_t seq, ms_arena *arena, const ms_msg
     return result == MS_E_DAMAGED && *msg != NULL ? MS_OK : result;
 }
 
+ms_result get_facts(ms_store *store, ms_str location, ms_arena *arena, ms_str *facts,
+                    ms_error *err)
+{
+    facts->ptr = NULL;
+    ms_result result = ms_location_get(store, location, arena, facts, err);
+    return result == MS_E_DAMAGED && facts->ptr != NULL ? MS_OK : result;
+}
+
 void *room_or_exit(void *old, size_t size)
 {
     void *room = realloc(old, size);
@@ -401,6 +410,10 @@ unsigned line_width(void)
 }
 
 #ifdef _WIN32
+void standard_files_keep(void)
+{
+}
+
 void pager_begin(void)
 {
 }
@@ -409,6 +422,15 @@ void pager_end(void)
 {
 }
 #else
+/* An open takes the lowest number that is free. The opposite mode lets each use fail. */
+void standard_files_keep(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) != -1 || errno != EBADF) continue;
+        if (open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd) _exit(1);
+    }
+}
+
 /* Returns whether PATH has a program of that name. */
 static bool is_program(const char *name)
 {

@@ -98,6 +98,10 @@ int no_memory(void);
 ms_result get_shown(ms_store *store, uint64_t seq, ms_arena *arena, const ms_msg **msg,
                     ms_error *err);
 
+/* Reads the facts of a location, as far as they are whole. */
+ms_result get_facts(ms_store *store, ms_str location, ms_arena *arena, ms_str *facts,
+                    ms_error *err);
+
 
 /* ---- Numbers and times ------------------------------------------------------------- */
 
@@ -122,6 +126,10 @@ enum { TIME_MAX = 40 };
 /* Returns local time, "2026-03-02T10:00:05+01:00"; with a Z where that is UTC; or the
  * plain number if the year has not four digits. */
 const char *time_text(int64_t ns, char out[TIME_MAX]);
+
+/* Opens what a caller has closed of standard input, output and error, so that no file of
+ * the tool gets its number: a report would be written into a log. It stays unusable. */
+void standard_files_keep(void);
 
 /* Starts a pager if the output is a terminal: MSGSTORE_PAGER, PAGER, or less as git
  * calls it. With the pager "cat" nothing happens. */

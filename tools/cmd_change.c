@@ -547,6 +547,14 @@ static int check_redact(const options *o)
     return USAGE;
 }
 
+/* Reports messages that --since or --until cannot choose: their content stays. */
+static void complain_of_kept(const selection *s)
+{
+    ms_query q = s->query;
+    if (GIVEN(s->job->options, RAW)) q.raw = MS_RAW_MESSAGES;
+    if (s->job->options->n_files < 2) complain_of_undated(s->job, &q);
+}
+
 /* Checks the options of --secrets, which searches complete locations. */
 static int check_secrets(const options *o)
 {
@@ -578,6 +586,7 @@ static int run_redact(job *j)
     if (GIVEN(o, RAW)) s.query.limit = 0;
     if (o->n_files < 2) code = choose_location(j, o->location, false, &s.query.location);
     if (s.query.views == 0) s.query.views = MS_VIEW_TIMELINE;
+    if (code == FINE) complain_of_kept(&s);
     if (code == FINE) code = select_and_erase(&s);
     free(s.seqs);
     return code;

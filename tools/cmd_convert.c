@@ -227,6 +227,10 @@ static int run_export(job *j)
 {
     const ms_format *framework = ms_format_find(MS_STR("framework"));
     const ms_format *to = j->options->to != NULL ? j->options->to : framework;
+    if (GIVEN(j->options, ARRAY) && (j->options->otlp || j->options->writer != NULL)) {
+        complain("export --array is for message formats");
+        return USAGE;
+    }
     if (j->options->otlp) return export_otlp(j);
     if (j->options->writer != NULL) {
         output out = {stdout, 0};

@@ -186,7 +186,7 @@ static int context_begin(job *j, ms_str location, uint64_t *seq)
 static bool is_transcript_of(job *j, ms_str location)
 {
     ms_str facts;
-    return ms_location_get(j->store, location, &j->arena, &facts, NULL) == MS_OK &&
+    return get_facts(j->store, location, &j->arena, &facts, NULL) == MS_OK &&
            member(facts, "agent").ptr != NULL;
 }
 
@@ -268,6 +268,11 @@ static int check_history(const options *o)
         {BIT(BUDGET), "budget"}, {BIT(REPORT), "report"}, {BIT(STEP), "step"},
         {BIT(SYSTEM), "system"},
     };
+    if (o->agent == NULL && (GIVEN(o, SCOPE) || GIVEN(o, PHASE))) {
+        complain("history --%s is of what one agent reads: it needs --agent",
+                 GIVEN(o, SCOPE) ? "scope" : "phase");
+        return USAGE;
+    }
     if (GIVEN(o, FORMAT) && is_request(o)) return FINE;
     if (o->provider != NULL && o->to == NULL) {
         complain("history lists no messages in the format of %s; it prints a request of "

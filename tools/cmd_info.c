@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "cmd_info.h"
 #include "commands.h"
+#include "postgres.h"
 #include "usage.h"
 
 #include <inttypes.h>
@@ -284,13 +285,27 @@ static int look_at_log(job *j, census *c)
     return c->log.lost_end != 0 ? DAMAGED : FINE;
 }
 
+/* Checks that no option asks for a part of a log, which is counted whole. */
+static int check_info(const options *o)
+{
+    bool given = o->location != NULL || o->agent != NULL;
+    for (size_t i = 0; i < o->n_files && given; i++) {
+        if (!is_log(o->files[i]) && !is_postgres(o->files[i])) continue;
+        complain("info counts all of a log: --location and --agent are of input that "
+                 "names none");
+        return USAGE;
+    }
+    return FINE;
+}
+
 static int run_info(job *j)
 {
     output out = {stdout, 0};
     ms_error err;
     census c;
     memset(&c, 0, sizeof c);
-    int code = open_stores(j, j->options->n_files);
+    int code = check_info(j->options);
+    if (code == FINE) code = open_stores(j, j->options->n_files);
     if (code != FINE) return code;
     code = count_messages(j->store, &c);
     int looked = j->log ? look_at_log(j, &c) : FINE, used = FINE;

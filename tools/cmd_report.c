@@ -730,13 +730,14 @@ static int put_facts(report *r, const ms_info *info)
     ms_str facts;
     ms_store *store = r->job->store;
     ms_result result = ms_location_get(store, info->location, &r->scratch, &facts, &err);
-    if (result != MS_OK) return complain_of("reading the facts", result, &err);
+    int code = result == MS_OK ? FINE : complain_of("reading the facts", result, &err);
+    if (!is_read(code)) return code;
     ms_json_key(&r->w, MS_STR("facts"));
     ms_json_put_raw(&r->w, masked(r, ms_json(facts)));
     put_value(r, "resume", ms_text_n(resume_of(r->job, info, facts)));
     ms_str title = session_title(r->job, info, r->classes);
     if (title.len > 0) json_text(&r->w, "title", title);
-    return FINE;
+    return code;
 }
 
 static int put_session(report *r, const ms_info *info, uint64_t *damaged)
@@ -749,7 +750,7 @@ static int put_session(report *r, const ms_info *info, uint64_t *damaged)
     ms_json_key(&r->w, MS_STR("name"));
     put_name(r, info->location);
     if (skip > 0) put_count(r, "skipped", skip);
-    int code = put_facts(r, info);
+    int known = put_facts(r, info), code = is_read(known) ? FINE : known;
     if (code == FINE) code = put_messages(r, info->location, skip, &agents, damaged);
     if (code == FINE) code = put_usage(r, info->location, &agents);
     put_list(r, "agents", &agents);
@@ -759,7 +760,7 @@ static int put_session(report *r, const ms_info *info, uint64_t *damaged)
     tally_free(&agents);
     ms_arena_reset(&r->scratch);
     ms_arena_reset(&r->reading);
-    return code;
+    return code == FINE ? known : code;
 }
 
 static ms_str base_name(const char *path)
@@ -847,9 +848,10 @@ static int put_run(report *r, const char *path)
     put_name(r, base_name(path));
     ms_json_key(&r->w, MS_STR("sessions"));
     ms_json_begin(&r->w, MS_JSON_ARRAY);
-    for (size_t i = 0; code == FINE && i < list.count; i++) {
+    for (size_t i = 0; is_read(code) && i < list.count; i++) {
         if (!is_named(names, list.items[i].location)) continue;
-        code = put_session(r, &list.items[i], &damaged);
+        int one = put_session(r, &list.items[i], &damaged);
+        if (one != FINE) code = one;
     }
     end_steps(r);
     arrfree(names);

@@ -57,7 +57,7 @@ static uint64_t first_prompt(session_list *l, const session *s)
     ms_str facts;
     for (size_t i = n > 0 ? n : 1; i > 0; i--) {
         ms_store *store = n > 0 ? l->job->parts[i - 1].job.store : l->job->store;
-        ms_location_get(store, s->info->location, arena, &facts, NULL);
+        get_facts(store, s->info->location, arena, &facts, NULL);
         ms_str number = text_of(arena, member(facts, "first"));
         if (number.len == 0 || ms_json_u64(number, &seq) != MS_OK) continue;
         return (uint64_t)(i - 1) << 40 | seq;
@@ -105,7 +105,7 @@ static void take_facts(session_list *l, session *s)
                                      KEY("model"), KEY("parent")};
     ms_str facts, v[6];
     ms_arena *arena = &l->job->arena;
-    if (ms_location_get(l->job->store, s->info->location, arena, &facts, NULL) != MS_OK) {
+    if (get_facts(l->job->store, s->info->location, arena, &facts, NULL) != MS_OK) {
         return;
     }
     pick(facts, names, 6, v);

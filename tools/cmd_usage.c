@@ -27,7 +27,7 @@ static ms_str agent_name(usage_report *u, const cost_row *row)
     ms_arena *arena = &u->job->arena;
     ms_str facts, program = {NULL, 0};
     ms_buf buf = {arena, NULL, 0, 0};
-    if (ms_location_get(u->job->store, row->location, arena, &facts, NULL) == MS_OK) {
+    if (get_facts(u->job->store, row->location, arena, &facts, NULL) == MS_OK) {
         program = text_of(arena, member(facts, "agent"));
     }
     if (program.len > 0) ms_buf_write(&buf, program.ptr, program.len);
@@ -43,7 +43,7 @@ static ms_str project_name(usage_report *u, const cost_row *row)
 {
     ms_str facts, cwd = {NULL, 0};
     ms_arena *arena = &u->job->arena;
-    if (ms_location_get(u->job->store, row->location, arena, &facts, NULL) == MS_OK) {
+    if (get_facts(u->job->store, row->location, arena, &facts, NULL) == MS_OK) {
         cwd = text_of(arena, member(facts, "cwd"));
     }
     return cwd;

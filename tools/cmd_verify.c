@@ -205,6 +205,20 @@ static int run_repair(job *j)
     return code == FINE ? rewrite(j, &all, NULL) : code;
 }
 
+/* Checks that each location has messages: a part of a name, as export takes it, would
+ * keep nothing. */
+static int check_locations(job *j)
+{
+    ms_listing list;
+    ms_str all = {NULL, 0};
+    const options *o = j->options;
+    int code = FINE;
+    for (size_t i = 0; i < o->n_locations && code == FINE; i++) {
+        code = look_up(j, false, all, o->locations[i], &list);
+    }
+    return code;
+}
+
 static int run_compact(job *j)
 {
     ms_keep keep = {0};
@@ -225,6 +239,7 @@ static int run_compact(job *j)
     desc.mode = in_place ? MS_LOG_WRITE : MS_LOG_READ; /* keeps other writers out */
     desc.lock_wait_ms = o->wait_ms;
     int code = open_log(j, o->files[0], &desc);
+    if (code == FINE) code = check_locations(j);
     lost_usage lost;
     int counted = code == FINE ? count_lost_usage(j, &keep, &lost) : code;
     if (code != FINE || !is_read(counted)) return counted;

@@ -91,6 +91,15 @@ static uint64_t answer_key(ms_str answer, ms_str location, bool each)
     return answer.len >= UNIQUE_ID && !each ? key : key * 31 + hash_text(location);
 }
 
+/* Returns a hash of location and agent. Calls of the main agent are of "assistant", its
+ * words of none, and an answer may have both. */
+static uint64_t owner_of(const cost_row *row)
+{
+    bool main_agent = ms_str_equal(row->agent, MS_STR("assistant"));
+    ms_str agent = main_agent ? MS_STR("") : row->agent;
+    return hash_text(row->location) * 31 + hash_text(agent);
+}
+
 /* each: every location counts alone. */
 static int collect(ms_store *store, ms_str location, bool each, ms_arena *arena,
                    cost_row **rows)
@@ -112,7 +121,7 @@ static int collect(ms_store *store, ms_str location, bool each, ms_arena *arena,
         ms_str answer;
         if (!ms_str_equal(ms_get(msg, MS_F_TYPE_NAME).text, MS_STR("usage"))) continue;
         if (!row_of_note(msg, arena, &names, &row, &answer)) continue;
-        uint64_t owner = hash_text(row.location) * 31 + hash_text(row.agent);
+        uint64_t owner = owner_of(&row);
         uint64_t id = answer_key(answer, row.location, each);
         answer_of *found = answer.len > 0 ? hmgetp_null(answers, id) : NULL;
         if (found != NULL) {

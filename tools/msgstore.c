@@ -342,6 +342,30 @@ static int bad_word(const command *c, int id, const char *text, const char *word
     return code;
 }
 
+/* Returns whether a command obeys every --location; others would obey the last. */
+static bool takes_locations(const command *c, const options *o)
+{
+    static const command *const several[] = {
+        &export_command, &convert_command, &hand_over_command, &compact_command,
+        &report_command, &diff_command,
+    };
+    for (size_t i = 0; i < COUNT_OF(several); i++) {
+        if (several[i] == c) return true;
+    }
+    return c == &redact_command && GIVEN(o, SECRETS);
+}
+
+/* Checks that the session is named once. */
+static int check_session(const command *c, const options *o)
+{
+    bool word = c == &usage_command || c == &history_command; /* takes SESSION itself */
+    if (o->n_locations > 1 && !takes_locations(c, o)) {
+        return bad_usage(c, "takes one --location", "");
+    }
+    if (!word || o->n_files < 2 || o->location == NULL) return FINE;
+    return bad_usage(c, "takes SESSION or --location, not both", "");
+}
+
 /* Takes a last argument that is no file as the name of a session. */
 static void take_session(const command *c, options *o)
 {
@@ -410,6 +434,7 @@ static int parse_options(const command *c, int argc, char **argv, options *o)
     usual_log_take(c, o);
     if (usual_log_refuse(c, o)) return USAGE;
     usual_log_hint(c, o);
+    if (check_session(c, o) != FINE) return USAGE;
     take_session(c, o);
     if (o->n_files < c->least) return bad_usage(c, "needs ", c->arguments);
     if (o->n_files <= c->most) return FINE;
@@ -495,6 +520,7 @@ static int help_of(const char *word)
 int main(int argc, char **argv)
 {
     const char *word = argc > 1 ? argv[1] : "";
+    standard_files_keep();
     signal(SIGPIPE, SIG_IGN); /* a closed pipe becomes a failed write */
     opterr = 0;
     const command *c = find_command(word);

@@ -45,6 +45,7 @@ typedef struct session {
     entry *entries;           /* an stb_ds array */
     ms_str location, agent, model, provider;
     tally agents;
+    tally answers;            /* count: of the entry that has the last report, plus 1 */
     uint64_t trace[2];
     uint64_t opaque, early;   /* messages: left out; with a time before 1970 */
     bool failed;
@@ -140,8 +141,9 @@ static void span_begin(session *s, uint64_t id, uint64_t parent, const char *ver
                        ms_str of, int kind)
 {
     char name[256];
-    snprintf(name, sizeof name, "%s%s%.*s", verb, of.len > 0 ? " " : "",
-             of.len < 200 ? (int)of.len : 200, of.len > 0 ? of.ptr : "");
+    of = clip(of, 200);
+    snprintf(name, sizeof name, "%s%s%.*s", verb, of.len > 0 ? " " : "", (int)of.len,
+             of.len > 0 ? of.ptr : "");
     ms_json_begin(&s->w, MS_JSON_OBJECT);
     put_trace_id(s);
     put_id(s, "spanId", id);
@@ -355,6 +357,19 @@ static uint64_t count_member(ms_str object, const char *name)
     return n;
 }
 
+/* Adds the tokens of an answer to an entry. An answer counts once, with its last report:
+ * a program may note it with each part that comes. */
+static void take_tokens(session *s, size_t i, const tokens *t, ms_str answer)
+{
+    tally_row *row = answer.len > 0 ? tally_row_of(&s->answers, answer) : NULL;
+    if (answer.len > 0 && row == NULL) s->failed = true;
+    if (row != NULL && row->count > 0) {
+        memset(&s->entries[row->count - 1].used, 0, sizeof(tokens));
+    }
+    if (row != NULL) row->count = i + 1;
+    add_tokens(&s->entries[i].used, t);
+}
+
 static void read_note(session *s, const ms_msg *note)
 {
     ms_usage usage;
@@ -369,7 +384,7 @@ static void read_note(session *s, const ms_msg *note)
     t.model = text_member(s, object, "model");
     for (size_t i = arrlenu(s->entries); i > 0; i--) {
         if (s->entries[i - 1].m.seq != ms_seq(note)) continue;
-        add_tokens(&s->entries[i - 1].used, &t);
+        take_tokens(s, i - 1, &t, text_member(s, object, "answer"));
         return;
     }
 }
@@ -461,7 +476,8 @@ static int read_session(session *s)
     ms_str facts;
     ms_store *store = s->job->store;
     ms_result result = ms_location_get(store, s->location, &s->arena, &facts, &err);
-    if (result != MS_OK) return complain_of("reading facts", result, &err);
+    int known = result == MS_OK ? FINE : complain_of("reading facts", result, &err);
+    if (!is_read(known)) return known;
     s->agent = text_member(s, facts, "agent");
     s->model = text_member(s, facts, "model");
     s->provider = text_member(s, facts, "provider");
@@ -474,7 +490,7 @@ static int read_session(session *s)
         s->model = s->entries[i].used.model;
     }
     if (s->provider.ptr == NULL) s->provider = provider_of(s->model);
-    return s->failed ? no_memory() : code;
+    return s->failed ? no_memory() : code != FINE ? code : known;
 }
 
 
@@ -677,6 +693,7 @@ static int export_session(job *j, output *out, ms_str location)
     }
     arrfree(s.entries);
     tally_free(&s.agents);
+    tally_free(&s.answers);
     ms_arena_deinit(&s.arena);
     return code;
 }

@@ -424,7 +424,7 @@ static bool is_of_folder(job *j, const ms_listing *list, ms_str word)
     for (size_t i = 0; i < list->count && !found && word.len > 0; i++) {
         ms_str facts, location = list->items[i].location;
         ms_arena_reset(&arena);
-        if (ms_location_get(j->store, location, &arena, &facts, NULL) != MS_OK) continue;
+        if (get_facts(j->store, location, &arena, &facts, NULL) != MS_OK) continue;
         ms_str folder = text_of(&arena, member(facts, "cwd"));
         found = folder.len > 0 &&
                 find_bytes(folder.ptr, folder.len, word.ptr, word.len) != NULL;
@@ -582,13 +582,21 @@ uint64_t count_undated(job *j, const ms_query *query)
     int64_t ns;
     uint64_t n = 0;
     const ms_msg *msg;
-    ms_query q = *query;
+    ms_query q = *query, chosen;
     if ((!q.has_since && !q.has_until) || is_remote(j)) return 0;
     q.has_since = q.has_until = q.by_time = q.oldest = q.reverse = false;
     q.limit = 0;
-    if (q.raw != 0) q.raw = MS_RAW_MESSAGES;
+    chosen = q;
+    chosen.raw = 0;
+    if (q.raw != 0) { /* redact --raw has views, too, which a raw query has not */
+        memset(&q, 0, sizeof q);
+        q.location = query->location;
+        q.raw = MS_RAW_MESSAGES;
+    }
     if (ms_query_open(j->store, &q, &it, NULL) != MS_OK) return 0;
-    while ((msg = ms_next(&it)) != NULL) n += !ms_time(msg, &ns);
+    while ((msg = ms_next(&it)) != NULL) {
+        n += !ms_time(msg, &ns) && (q.raw == 0 || ms_query_match(&chosen, msg));
+    }
     ms_cursor_close(&it, NULL);
     return n;
 }

@@ -588,7 +588,7 @@ static void take_facts(writing *w)
 {
     ms_str facts;
     ms_value value;
-    if (ms_location_get(w->job->store, w->location, &w->arena, &facts, NULL) != MS_OK) {
+    if (get_facts(w->job->store, w->location, &w->arena, &facts, NULL) != MS_OK) {
         return;
     }
     if (GIVEN(w->job->options, MASK_SECRETS) && facts.len > 0) {
@@ -753,16 +753,16 @@ static void print_losses(const losses *lost)
     }
 }
 
-/* Reports how much a hand-over leaves out; --report has the words. */
-static void complain_of_losses(const losses *lost)
+/* Reports how much is left out; --report has the words. */
+static void complain_of_losses(const losses *lost, const char *command)
 {
     uint64_t n = 0;
     for (size_t i = 0; i < arrlenu(lost->left_out.rows); i++) {
         n += lost->left_out.rows[i].count;
     }
     if (n == 0) return;
-    complain("hand-over: left out %" PRIu64 " part%s of the session; --report names %s",
-             n, plural(n), n == 1 ? "it" : "them");
+    complain("%s: left out %" PRIu64 " part%s of the session; --report names %s",
+             command, n, plural(n), n == 1 ? "it" : "them");
 }
 
 int write_sessions(job *j, const filewriter *format, bool hand_over, output *out,
@@ -792,7 +792,7 @@ int write_sessions(job *j, const filewriter *format, bool hand_over, output *out
         code = write_session(j, format, hand_over, out, location, &lost, next);
     }
     if (GIVEN(j->options, REPORT)) print_losses(&lost);
-    else if (hand_over) complain_of_losses(&lost);
+    else complain_of_losses(&lost, hand_over ? "hand-over" : "export");
     tally_free(&lost.left_out);
     return code;
 }

@@ -172,6 +172,24 @@ controls_of_the_tool()
         messages_without_a_time_are_counted_when_times_are_asked_for 100 \
         tools/cmd_search.c:run_search \
         'if (code == FINE) complain_of_undated(j, &q.query);' ''
+    control undated_message_not_erased tool test_tool_change \
+        redact_counts_messages_that_a_time_cannot_choose 100 \
+        tools/cmd_change.c:run_redact 'if (code == FINE) complain_of_kept(&s);' ''
+    control last_location_alone_is_obeyed tool test_tool_change \
+        command_refuses_a_location_that_it_would_not_obey 100 \
+        tools/msgstore.c:check_session 'return bad_usage(c, "takes one --location", "");' ''
+    control damaged_facts_take_a_session_along tool test_tool_change \
+        damaged_facts_take_no_session_along 100 \
+        tools/base.c:get_facts 'result == MS_E_DAMAGED' 'false'
+    control part_of_a_name_keeps_nothing tool test_tool_log \
+        compaction_keeps_what_its_options_choose 100 \
+        tools/cmd_verify.c:run_compact 'if (code == FINE) code = check_locations(j);' ''
+    control call_of_an_answer_is_another_answer tool test_tool_usage \
+        answer_that_is_synced_in_parts_counts_once_with_its_last_report 100 \
+        tools/costs.c:owner_of 'main_agent ? MS_STR("") : row->agent' 'row->agent'
+    control trace_counts_an_answer_twice tool test_tool_usage \
+        answer_that_is_synced_in_parts_counts_once_with_its_last_report 100 \
+        tools/otlp.c:take_tokens 'row->count = i + 1' 'row->count = 0'
     control dates_have_no_summer_time tool test_tool_usage days_follow_summer_time 100 \
         tools/zone.c:local_time 't.tm_isdst = -1' 't.tm_isdst = 0'
     control milliseconds_are_seconds tool test_tool_usage \
@@ -200,6 +218,9 @@ controls_of_the_tool()
         fork_copies_a_location_up_to_a_message 100 \
         tools/base.c:exit_code 'return exit_codes[i].code;' \
         'return exit_codes[i].code == CONFLICT ? FAILED : exit_codes[i].code;'
+    control closed_output_becomes_the_log tool test_tool \
+        closed_output_is_no_file_of_the_tool 100 \
+        tools/msgstore.c:main 'standard_files_keep();' ''
     control file_without_a_log_is_whole tool test_tool_log \
         file_that_is_no_log_yet_is_not_called_whole 100 \
         tools/cmd_verify.c:run_verify \
@@ -228,7 +249,7 @@ controls_of_the_tool()
         tools/write.c:left_out_as 'else if (is_opaque(m)) what = opaque_text;' ''
     control losses_of_a_hand_over_not_counted tool test_tool_doctor \
         what_a_format_has_no_place_for_is_counted 100 \
-        tools/write.c:write_sessions 'else if (hand_over) complain_of_losses(&lost);' ''
+        tools/write.c:write_sessions 'else complain_of_losses(' 'if (false) complain_of_losses('
     control result_without_an_id_is_of_the_last_call tool test_tool_doctor \
         results_without_an_id_are_of_the_oldest_open_call 100 \
         tools/write.c:answered_call 'if (same && !found) {' 'if (false) {'

@@ -436,6 +436,19 @@ $ "$tool" $arguments <<<$task >/dev/full -> 1 cannot write.*No space
 END
 done
 
+# The number of a closed output would become that of the log, and take the report.
+session <<'END'
+== closed_output_is_no_file_of_the_tool
+import $tmp/closed.log $demo => ^appended
+$ head -c 1024 $tmp/closed.log >$tmp/begin
+$ "$tool" append $tmp/closed.log --location c <<<$task >&- -> 1 cannot write
+$ head -c 1024 $tmp/closed.log | cmp - $tmp/begin && echo same => ^same$
+$ "$tool" append $tmp/closed.log --location c <<<no >&- 2>&- -> 1
+$ head -c 1024 $tmp/closed.log | cmp - $tmp/begin && echo same => ^same$
+$ "$tool" import $tmp/closed.log - <&- => ^appended +0 -> 1 standard input
+$ "$tool" info $tmp/closed.log <&- => ^damaged +nothing
+END
+
 
 # ---- Round trips, compared as JSON by a program of its own.
 

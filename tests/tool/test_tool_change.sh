@@ -213,6 +213,46 @@ $ fresh
 redact $log --agent w --raw -n 1 --apply => ^erased +1 message$
 $ for text in epsilon beta; do holds $text; done =$1> 0 1
 
+== command_refuses_a_location_that_it_would_not_obey
+$ fresh
+$ echo '{"type":"task","content":"k1","agent_key":"w"}' | "$tool" append $log --location k => ^7$
+location $log l '{"agent":"codex"}' => .
+redact $log --location l --location k --apply -> 2 redact takes one --location
+view $log => ^1 .* alpha$ => ^7 .* k1$
+view $log --location l --location k -> 2 view takes one --location
+search $log alpha --location k --session l -> 2 search takes one --location
+usage $log --location l --location k -> 2 usage takes one --location
+usage $log l --location k -> 2 usage takes SESSION or --location, not both
+history $log l --location k --agent w -> 2 history takes SESSION or --location, not both
+follow $log --location l --location k --seconds 0 -> 2 follow takes one --location
+redact $log --secrets --location l --location k => ^found +0
+info $log --location k -> 2 info counts all of a log
+info $log --agent w -> 2 info counts all of a log
+$ messages >$tmp/words; "$tool" info $tmp/words --location k --agent w => ^ +6 +[0-9]+ bytes  k$
+history $log l --scope worker -> 2 history --scope is of what one agent reads
+history $log l --phase 1 --format openai -> 2 history --phase is of what one agent reads
+
+== damaged_facts_take_no_session_along
+$ fresh
+$ echo '{"type":"task","content":"k1"}' | "$tool" append $log --location k => ^7$
+location $log k '{"title":"Quux"}' => .
+location $log k '{"agent":"codex"}' => .
+$ LC_ALL=C sed -i 's/Quux/Quuy/' $log
+report $log -o $tmp/facts.html => ^wrote +7 messages -> 3 .
+$ "$tool" export $log --format otlp 2>$tmp/told => ^\{"resourceSpans =2> . -> 3
+sessions $log => k +codex .* k1$ =2> . -> 3 .
+
+== redact_counts_messages_that_a_time_cannot_choose
+$ fresh
+$ echo '{"type":"task","content":"dated","agent_key":"w","timestamp":9}' | "$tool" append $log --location k => ^7$
+redact $log --until 10 => ^would erase 1 message; -> 0 6 messages without a time left out$
+redact $log --since 1 --agent w => ^would erase 1 message; -> 0 3 messages without a time left out$
+redact $log --until 10 --location k => ^would erase 1 message;
+hide $log 6 => .
+redact $log --until 10 --agent w => ^would erase 1 message; -> 0 2 messages without a time left out$
+redact $log --until 10 --agent w --raw => ^would erase 1 message; -> 0 3 messages without a time left out$
+redact $log --until 10 --raw --apply => ^erased +1 message$ -> 0 6 messages without a time left out$
+
 == raw_view_shows_changes_and_compaction_folds_them
 $ fresh
 amend $log 1 again => .

@@ -305,6 +305,7 @@ export --format atif --report $real/dag_compact_after_rewind.jsonl => * -> 0 ^ +
 export --format atif --report $real/dag_compact_after_rewind.jsonl => * -> 0 ^ +1  left out: marks of compactions
 hand-over --to codex --report $real/tool_heavy.jsonl => * -> 0 ^ +4  left out: usage of answers
 view --json - <<<$nested => "agent_key":"sub1".*"content":"found it" -> 0 kept whole: 1 atif:subagents of a subagent
+export --format codex $real/tool_heavy.jsonl => * -> 0 ^msgstore: export: left out [1-9][0-9]* parts of the session; --report names them$
 hand-over --to pi $real/tool_heavy.jsonl => "role":"toolResult".*"toolName":"Bash" =0> "toolName":"unknown" -> 0 ^msgstore: hand-over: left out 5 parts of the session; --report names them$
 hand-over --to claude-code --report $shared/codex-rollout/rollout-*.jsonl => * -> 0 left out: system texts
 
@@ -437,7 +438,7 @@ done
 session <<'END'
 == prompt_that_gemini_takes_for_a_command_gets_a_word
 hand-over $tmp/late.jsonl --to gemini-cli => "text":"Prompt: /mode" -> 0 left out 1 part of the session; --report names it$
-export $tmp/late.jsonl --format gemini-cli => "text":"/mode"
+export $tmp/late.jsonl --format gemini-cli => "text":"/mode" -> 0 export: left out 1 part of the session; --report names it$
 
 # OpenCode sorts by times: one that is early would move its message.
 == time_of_opencode_is_not_before_that_of_the_message_before

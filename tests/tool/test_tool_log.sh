@@ -654,15 +654,18 @@ $ compacted --location l1 --location l2 --keep-last 1 =$1> 58 59
 $ compacted --since 50 =$1> {50..61}
 $ compacted --since 1970-01-01T00:00:50Z =$1> {50..61}
 $ compacted --since 55 --keep-last 3 =$1> {55..61}
-$ compacted --location nobody =0>
 $ compacted =$1> {1..61}
 export $log >$tmp/a
 export $tmp/o.log == $tmp/a
 compact $log --dry-run --keep-last 2 => ^copied +6 .
+compact $log $tmp/n.log --location l1 --location l -> 4 no messages of session l$
+$ [ ! -e $tmp/n.log ]
 compact $log --dry-run --since x -> 2 2026-03-02T09:30:00Z, not x
 compact $log $tmp/o.log -> 5 o\.log
 compact $log $log -> 5 a\.log
 $ cat $log == $tmp/before.log
+compact $log $log --replace --location l1 --location l -> 4 no messages of session l$
+view $log =$1> {1..61}
 
 == compaction_replaces_a_file_when_it_is_asked_to
 compact $log $tmp/o.log --keep-last 2 --replace => ^copied +6 .

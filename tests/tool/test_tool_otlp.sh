@@ -24,6 +24,8 @@ export $log --format otlp >$tmp/traces
 $ cat $tmp/traces =2> ^\{"resourceSpans":\[
 export $log --format otlp == $tmp/traces
 export $demo --format otlp => ^\{"resourceSpans":\[
+export $log --format otlp --array -> 2 --array is for message formats
+export $log --location a --format codex --array -> 2 --array is for message formats
 view $log --format otlp -> 2 table or a message format, not otlp
 export $log --format otlp --location nobody -> 4 no messages of
 $ "$tool" export $log --format otlp --mask-secrets | grep -c $token => ^0$ -> 1
@@ -44,6 +46,11 @@ $ cat $tmp/a => "schemaUrl":"https://opentelemetry.io/schemas/[0-9.]+"
 => "startTimeUnixNano":"1772442002000000000","endTimeUnixNano":"1772442003500000000"
 => "gen_ai.tool.call.arguments","value":\{"stringValue":"\{\\"q\\":\\"show tables\\"\}"\}
 => \\"type\\":\\"reasoning\\",\\"content\\":\\"one call is enough\\"
+
+== name_of_a_span_is_cut_at_a_character
+$ long=a$(printf '\303\251%.0s' {1..100}); echo '{"type":"action","tool":"'$long'","args":{},"agent_key":"w","location":"a"}' >$tmp/long.jsonl
+$ "$tool" export $tmp/long.jsonl --format otlp >$tmp/long; iconv -f utf-8 -t utf-8 $tmp/long >$tmp/read
+$ cat $tmp/long => "name":"execute_tool aé{99}","kind"
 END
 
 exit $failed

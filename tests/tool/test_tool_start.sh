@@ -281,11 +281,13 @@ compact $tmp/four.log --keep-last 4 --dry-run =0> ^usage
 compact $tmp/four.log --since 2026-05-12T22:31:00Z --dry-run =0> ^usage
 compact $tmp/four.log --since 2026-05-12T22:31:30Z --dry-run => ^usage +1 answer of visible messages, 34 tokens
 compact $tmp/four.log --location cc11 --dry-run =0> ^usage
+$ echo '{"type":"task","content":"x"}' | "$tool" append $tmp/four.log --location other => ^5$
 compact $tmp/four.log --location other --dry-run => ^usage +2 answers of visible messages, 90 tokens
 # hidden messages are none of the newest, and answers of them have a line of their own
 compact $tmp/cost.log --keep-last 2 --dry-run => ^copied +2 messages =1> ^usage => ^usage +1 answer of hidden
 compact $tmp/cost.log --keep-last 1 --dry-run => ^copied +1 message, =1> ^usage
-compact $tmp/cost.log --location other --dry-run =2> ^usage => ^usage +1 answer of hidden messages, 56 => ^usage +1 answer of visible messages, 34
+$ cp $tmp/cost.log $tmp/other.log; echo '{"type":"task","content":"x"}' | "$tool" append $tmp/other.log --location other => ^5$
+compact $tmp/other.log --location other --dry-run =2> ^usage => ^usage +1 answer of hidden messages, 56 => ^usage +1 answer of visible messages, 34
 END
 # shown COLUMNS WORDS...: what the tool prints on a terminal of that width.
 shown()

@@ -222,6 +222,24 @@ huge='"input_tokens":81234567,"output_tokens":7654321,"cache_creation_input_toke
     answer 3 x '' "$huge"
 } | sed 's|/w/p|/home/a-person-with-a-long-name/projects-of-the-year/a-folder-with-a-long-name|' >"$tmp/huge.jsonl"
 cp "$tmp/list" "$tmp/a-list-of-prices-with-a-name-that-is-longer-than-sixty-columns"
+# A model's answer is written line by line, and a sync comes between its words and its call.
+mkdir "$tmp/parts"
+cat >"$tmp/parts.jsonl" <<'END'
+{"type":"user","uuid":"p1","parentUuid":null,"sessionId":"parts","timestamp":"2026-05-12T22:30:00Z","message":{"role":"user","content":"go"}}
+{"type":"assistant","uuid":"p2","parentUuid":"p1","sessionId":"parts","timestamp":"2026-05-12T22:31:00Z","message":{"id":"msg_of_two_parts_012345","role":"assistant","model":"x","content":[{"type":"text","text":"I look"}],"usage":{"input_tokens":30,"output_tokens":4}}}
+{"type":"assistant","uuid":"p3","parentUuid":"p2","sessionId":"parts","timestamp":"2026-05-12T22:31:01Z","message":{"id":"msg_of_two_parts_012345","role":"assistant","model":"x","content":[{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"ls"}}],"usage":{"input_tokens":30,"output_tokens":9}}}
+END
+session <<'END'
+== answer_that_is_synced_in_parts_counts_once_with_its_last_report
+$ head -n 2 $tmp/parts.jsonl >$tmp/parts/parts.jsonl; "$tool" sync $tmp/parts.log $tmp/parts => ^messages   2 new
+$ cp $tmp/parts.jsonl $tmp/parts/; "$tool" sync $tmp/parts.log $tmp/parts => ^messages   1 new
+usage $tmp/parts.log --by tool => ^ +1 +30 +0 +0 +9 +- +Bash$ => ^ +1 +30 +0 +0 +9 +- +in all$
+$ "$tool" usage $tmp/parts.log --json >$tmp/parts1; "$tool" usage $tmp/parts --json | cmp - $tmp/parts1 && echo same => ^same$
+sessions $tmp/parts.log --json => "input_tokens":30,"output_tokens":9\}
+export $tmp/parts.log --format otlp >$tmp/trace
+$ grep -o 'usage.[a-z]*put_tokens","value":{"intValue":"[0-9]*"' $tmp/trace =2> input.*"30"$ =2> output.*"9"$ =4> .
+END
+
 if has_terminal; then
     for columns in 40 60 80 140; do
         session <<'END'
