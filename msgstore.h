@@ -36722,9 +36722,11 @@ static void ms__answer_gemini(ms_answer_stream *a, ms_str event)
         }
         bool thought =
             ms_json_kind_of(ms__json_path(it.value, "thought")) == MS_JSON_TRUE;
-        ms__answer_part_kind kind = call                   ? MS__ANSWER_CALL
-                                    : !ms__json_path(it.value, "text").ptr
-                                    ? MS__ANSWER_OTHER
+        ms_str text = ms__json_path(it.value, "text");
+        bool bare = text.len == 2 && !thought && a->last_kind != MS__ANSWER_TEXT &&
+                    ms__answer_has_more(it.value, "text"); /* a signature without text */
+        ms__answer_part_kind kind = call                 ? MS__ANSWER_CALL
+                                    : !text.ptr || bare ? MS__ANSWER_OTHER
                                     : thought ? MS__ANSWER_THOUGHT : MS__ANSWER_TEXT;
         if (kind >= MS__ANSWER_CALL || a->last_kind != (unsigned)kind ||
             ms__answer_gemini_apart(a, kind, it.value))

@@ -711,6 +711,28 @@ TEST(parts_of_a_chat_message_are_stored_or_kept)
     }
 }
 
+/* A signature of Gemini can stand beside an empty text: it goes back where it stood. */
+TEST(signature_on_an_empty_text_is_sent_back)
+{
+    static const char *const rows[] = {
+        "{\"text\":\"\",\"thoughtSignature\":\"S\"},{\"text\":\"x\"}",
+        "{\"functionCall\":{\"name\":\"f\",\"args\":{},\"id\":\"1\"},\"thoughtSignature\":\"T\"},"
+        "{\"text\":\"\",\"thoughtSignature\":\"S\"}",
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char body[400];
+        ask_anew();
+        ms_request_desc desc = desc_of("gemini");
+        snprintf(body, sizeof body, "{\"candidates\":[{\"content\":{\"parts\":[%s]},"
+                                    "\"finishReason\":\"STOP\"}],\"modelVersion\":\"m\"}", rows[i]);
+        assert_int_equal(ms_answer(&desc, ms_str_of(body), NULL, NULL), MS_OK);
+        if (i == 1) add(ms_observation(ms_text("r"), MS_STR("1")));
+        else add(ms_user_message(ms_text("v")));
+        ms_str sent = body_of(&desc, NULL);
+        if (!has_text(sent, rows[i])) fail_msg("%.*s", (int)sent.len, sent.ptr);
+    }
+}
+
 /* A stream of Converse begins a picture with its format, and sends its bytes after it. */
 TEST(picture_of_a_stream_of_bedrock_is_whole)
 {
