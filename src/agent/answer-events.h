@@ -38,8 +38,9 @@ static void ms__answer_details(ms_answer_stream *a, ms_str details)
 }
 
 /* Reads a message or a delta of chat completions. Mistral's content is a list of parts;
- * a part of thinking has a list of its own. OpenRouter, Groq and vLLM have `reasoning`
- * for DeepSeek's reasoning_content, or send both. */
+ * a part of thinking has a list of its own, and one of another kind is kept as it is.
+ * OpenRouter, Groq and vLLM have `reasoning` for DeepSeek's reasoning_content, or send
+ * both. Of a sound the text is read. */
 static void ms__answer_said(ms_answer_stream *a, ms_str m)
 {
     ms_str content = ms__json_path(m, "content");
@@ -52,12 +53,18 @@ static void ms__answer_said(ms_answer_stream *a, ms_str m)
     if (ms_json_kind_of(content) == MS_JSON_STRING)
         ms__answer_part_put(a, MS__ANSWER_TEXT, 0, MS__ANSWER_BODY, content, "");
     while (ms_json_next(&it)) {
-        ms_json_iter thinks = ms_json_iterate(ms__json_path(it.value, "thinking"));
+        ms_str thinking = ms__json_path(it.value, "thinking");
+        ms_json_iter thinks = ms_json_iterate(thinking);
         ms__answer_part_put(a, MS__ANSWER_TEXT, 0, MS__ANSWER_BODY, it.value, "text");
         while (ms_json_next(&thinks))
             ms__answer_part_put(a, MS__ANSWER_THOUGHT, 0, MS__ANSWER_BODY, thinks.value,
                                 "text");
+        if (!thinking.ptr && !ms__json_path(it.value, "text").ptr)
+            ms__answer_other(a, a->n_parts++, it.value);
     }
+    ms__answer_part_put(a, MS__ANSWER_TEXT, 0, MS__ANSWER_BODY, m, "audio.transcript");
+    it = ms_json_iterate(ms__json_path(m, "images")); /* OpenRouter's */
+    while (ms_json_next(&it)) ms__answer_other(a, a->n_parts++, it.value);
     ms_str call = ms__json_path(m, "function_call"); /* of the old form, without an id */
     if (call.ptr) ms__answer_call(a, -1, call, "name", "arguments");
     it = ms_json_iterate(ms__json_path(m, "tool_calls"));
@@ -180,9 +187,11 @@ static void ms__answer_gemini(ms_answer_stream *a, ms_str event)
         }
         bool thought =
             ms_json_kind_of(ms__json_path(it.value, "thought")) == MS_JSON_TRUE;
-        ms__answer_part_kind kind = call                   ? MS__ANSWER_CALL
-                                    : !ms__json_path(it.value, "text").ptr
-                                    ? MS__ANSWER_OTHER
+        ms_str text = ms__json_path(it.value, "text");
+        bool bare = text.len == 2 && !thought && a->last_kind != MS__ANSWER_TEXT &&
+                    ms__answer_has_more(it.value, "text"); /* a signature without text */
+        ms__answer_part_kind kind = call                 ? MS__ANSWER_CALL
+                                    : !text.ptr || bare ? MS__ANSWER_OTHER
                                     : thought ? MS__ANSWER_THOUGHT : MS__ANSWER_TEXT;
         if (kind >= MS__ANSWER_CALL || a->last_kind != (unsigned)kind ||
             ms__answer_gemini_apart(a, kind, it.value))
@@ -226,6 +235,28 @@ static void ms__answer_stops(ms_answer_stream *a, ms_str word)
     a->whole = true;
 }
 
+/* Sets what a delta has of a picture, which a stream of Converse begins with its format
+ * alone. */
+static void ms__answer_picture(ms_answer_stream *a, ms__answer_part *part, ms_str picture)
+{
+    static const char *const names[] = {"source", "error"}, *const name[] = {"image"};
+    ms_str block, values[2];
+    if (!picture.ptr || a->code != MS_OK ||
+        !ms_json_element(ms_buf_text(&part->bufs[MS__ANSWER_BODY]), 0, &block))
+        return;
+    ms_str inner = ms__json_path(block, "image");
+    for (size_t i = 0; i < 2; i++) {
+        values[i] = ms__json_path(picture, names[i]);
+        if (!values[i].ptr) values[i] = ms__json_path(inner, names[i]);
+    }
+    ms_arena *arena = ms__answer_arena(a);
+    if (!inner.ptr) return;
+    if (ms__members_set(inner, names, values, 2, arena, &inner, NULL) != MS_OK ||
+        ms__members_set(block, name, &inner, 1, arena, &block, NULL) != MS_OK)
+        ms__answer_no_memory(a, picture.len);
+    else ms__answer_part_block(a, part, block);
+}
+
 /* Reads a block of Converse, complete or as it begins; `input` is where arguments are. */
 static void ms__answer_union(ms_answer_stream *a, int64_t index, ms_str block)
 {
@@ -236,6 +267,7 @@ static void ms__answer_union(ms_answer_stream *a, int64_t index, ms_str block)
         ms_json_iter it = ms_json_iterate(ms__json_path(block, "toolResult"));
         ms__answer_part_put(a, MS__ANSWER_OTHER, index, MS__ANSWER_DATA, call, "input");
         while (ms_json_next(&it)) ms__answer_part_listed(a, other, it.value);
+        ms__answer_picture(a, other, ms__json_path(block, "image"));
     } else if (ms__json_path(block, "citation").ptr) {
         other = a->code == MS_OK ? ms__answer_part_at(a, MS__ANSWER_TEXT, index) : NULL;
         if (other)
@@ -689,8 +721,9 @@ static void ms__answer_cohere(ms_answer_stream *a, ms_str event)
     }
 }
 
-/* The counts of tokens and nanoseconds in an answer. */
-enum { MS__IN, MS__OUT, MS__CACHED, MS__THOUGHT, MS__MADE, MS__NS, MS__COUNTS };
+/* The counts of tokens and nanoseconds in an answer. IN_ELSE: what the model read beside
+ * the input: what was written to the cache, or results of the server's tools. */
+enum { MS__IN, MS__OUT, MS__CACHED, MS__THOUGHT, MS__IN_ELSE, MS__NS, MS__COUNTS };
 
 /* How a wire answers. A path that begins with '.' is in the choice. */
 typedef struct ms__answer_wire {
@@ -724,14 +757,15 @@ static const ms__answer_wire ms__answer_wires[] = {
      NULL, false, false, false},
     {ms__answer_anthropic, "Anthropic", NULL, "message", true, NULL, "content", "model",
      "stop_reason", "delta.stop_reason", "stop_reason", NULL,
-     {"usage.input_tokens", "usage.output_tokens", "usage.cache_read_input_tokens", NULL,
-      "usage.cache_creation_input_tokens", NULL},
+     {"usage.input_tokens", "usage.output_tokens", "usage.cache_read_input_tokens",
+      "usage.output_tokens_details.thinking_tokens", "usage.cache_creation_input_tokens",
+      NULL},
      NULL, true, false, false},
     {ms__answer_gemini, "Gemini", "candidates", NULL, false, NULL, "candidates",
      "modelVersion", ".finishReason", NULL, "finishReason", NULL,
      {"usageMetadata.promptTokenCount", "usageMetadata.candidatesTokenCount",
-      "usageMetadata.cachedContentTokenCount", "usageMetadata.thoughtsTokenCount", NULL,
-      NULL},
+      "usageMetadata.cachedContentTokenCount", "usageMetadata.thoughtsTokenCount",
+      "usageMetadata.toolUsePromptTokenCount", NULL},
      NULL, false, true, false},
     {NULL, NULL, NULL, NULL, false, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
      {NULL, NULL, NULL, NULL, NULL, NULL}, NULL, false, false,
@@ -750,7 +784,8 @@ static const ms__answer_wire ms__answer_wires[] = {
     {ms__answer_interactions, "Interactions", NULL, "interaction", false, NULL, "steps",
      "model", NULL, NULL, "interaction.completed", "interaction",
      {"usage.total_input_tokens", "usage.total_output_tokens",
-      "usage.total_cached_tokens", "usage.total_thought_tokens", NULL, NULL},
+      "usage.total_cached_tokens", "usage.total_thought_tokens",
+      "usage.total_tool_use_tokens", NULL},
      NULL, false, true, false},
     {ms__answer_cohere, "Cohere", NULL, NULL, false, "delta", "message", "model",
      "finish_reason", NULL, "finish_reason", NULL,
@@ -814,20 +849,25 @@ static void ms__answer_facts(ms_answer_stream *a, ms_str event)
 }
 
 /* Reads the provider's error: {"error": {"message": text}}, {"error": text}, or as
- * Mistral, vLLM, AWS and Cohere have it, {"message": text}. False: the event is not an
- * error. */
+ * Mistral, vLLM, AWS and Cohere have it, {"message": text}. OpenRouter has one in a
+ * choice. False: the event is not an error. */
 static bool ms__answer_refused(ms_answer_stream *a, ms_str event)
 {
     const char *name = a->desc.profile->name ? a->desc.profile->name : "the provider";
-    ms_str error = ms__json_path(event, "error"),
+    ms_str error = ms__json_path(event, "error"), first,
                    message = ms__json_path(error, "message");
     if (!message.ptr) message = ms__json_path(event, "response.error.message");
     if (!message.ptr) message = ms__json_path(event, "delta.error"); /* Cohere's */
+    if (!message.ptr && ms_json_element(ms__json_path(event, "choices"), 0, &first))
+        message = ms__json_path(first, "error.message"); /* OpenRouter's */
     if (!message.ptr) message = error;
     ms_json_iter it = ms_json_iterate(event); /* {"throttlingException": {...}} */
     if (!message.ptr && it.object && ms_json_next(&it) &&
-        it.key.len > 11 && memcmp(it.key.ptr + it.key.len - 10, "Exception\"", 10) == 0)
+        it.key.len > 11 && memcmp(it.key.ptr + it.key.len - 10, "Exception\"", 10) == 0) {
         message = ms__json_path(it.value, "message");
+        if (!message.ptr) message = ms__json_path(it.value, "originalMessage");
+        if (!message.ptr) message = it.key; /* both are optional */
+    }
     ms_str said = ms__json_path(event, "message");
     if (!message.ptr && ms_json_kind_of(said) == MS_JSON_STRING) message = said;
     if (!message.ptr) message = ms__json_path(event, "promptFeedback.blockReason");
@@ -871,12 +911,20 @@ static void ms__answer_mark_of(ms_answer_stream *a, ms_str event)
     }
 }
 
-/* Returns whether the reason to stop is that the answer was cut off. */
+/* Returns whether the reason to stop is that the answer was cut off, by its length, a
+ * filter, or a failure. A call of it may be damaged, or a further one be missing. */
 static bool ms__stop_cuts(ms_str stop)
 {
-    return ms__has_word("length max_tokens MAX_TOKENS max_output_tokens incomplete "
-                        "model_context_window_exceeded content_filter content_filtered "
-                        "max_messages steered budget_exceeded TIMEOUT ERROR", stop);
+    return ms__has_word(
+        "length max_tokens MAX_TOKENS max_output_tokens incomplete model_length "
+        "model_context_window_exceeded content_filter content_filtered max_messages "
+        "steered budget_exceeded TIMEOUT ERROR error network_error sensitive "
+        "insufficient_system_resource refusal guardrail_intervened "
+        "malformed_model_output malformed_tool_use SAFETY RECITATION LANGUAGE OTHER "
+        "BLOCKLIST PROHIBITED_CONTENT SPII MALFORMED_FUNCTION_CALL MALFORMED_RESPONSE "
+        "UNEXPECTED_TOOL_CALL TOO_MANY_TOOL_CALLS MISSING_THOUGHT_SIGNATURE IMAGE_SAFETY "
+        "IMAGE_PROHIBITED_CONTENT IMAGE_RECITATION IMAGE_OTHER NO_IMAGE ESCALATION "
+        "PUP_LIMITED_DISABLED CONTINUATION MODEL_ARMOR", stop);
 }
 
 static bool ms__answer_cut(const ms_answer_stream *a)
@@ -907,8 +955,8 @@ static MS__RARE ms_result ms__answer_incomplete(const ms_answer_stream *a, ms_er
                         "complete");
     if (ms__answer_cut(a))
         return ms__fail_at(err, MS_E_MISSING, stop, "the answer was cut off (%s) and has "
-                           "calls: none is to be run; ask again with more tokens",
-                           a->out.stop);
+                           "calls: none is to be run; ask again, with more tokens if it "
+                           "was too long", a->out.stop);
     if (a->nameless > 0)
         return ms__fail(err, MS_E_MISSING, "a call of the answer has no name: none is to "
                         "be run; ask again");

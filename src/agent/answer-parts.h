@@ -469,8 +469,9 @@ static ms_str ms__answer_part_extra(ms_answer_stream *a, const ms__answer_part *
         }
         ms_json_end(&w);
     }
-    if (ms__answer_part_compacts(part)) {
-        ms_str body = ms_buf_text(&part->bufs[MS__ANSWER_BODY]);
+    ms_str body = ms_buf_text(&part->bufs[MS__ANSWER_BODY]), block;
+    if (ms__answer_part_compacts(part) &&
+        !ms__compaction_failed(ms_json_element(body, 0, &block) ? block : body)) {
         ms_json_key(&w, MS_STR("compaction"));
         ms_json_begin(&w, MS_JSON_OBJECT);
         ms_json_key(&w, MS_STR("keep"));

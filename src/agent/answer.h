@@ -276,8 +276,8 @@ static ms_result ms__answer_note(ms_answer_stream *a, ms_error *err)
     ms_usage *u = &a->out.usage;
     const uint64_t *n = a->counts;
     const ms__answer_wire *wire = ms__answer_wire_of(a);
-    u->input_tokens = n[MS__IN];
-    if (wire->cached_apart) u->input_tokens += n[MS__CACHED] + n[MS__MADE];
+    u->input_tokens = n[MS__IN] + n[MS__IN_ELSE];
+    if (wire->cached_apart) u->input_tokens += n[MS__CACHED];
     u->output_tokens = n[MS__OUT] + (wire->thoughts_apart ? n[MS__THOUGHT] : 0);
     u->cached_tokens = n[MS__CACHED];
     u->reasoning_tokens = n[MS__THOUGHT];

@@ -242,7 +242,6 @@ static MS__NOINLINE ms_result ms__compact_body(const ms_request_desc *desc,
                                                ms_answered *out, ms_buf *summary,
                                                ms_buf *items, ms_error *err)
 {
-    static const char refused[] = "refusal SAFETY RECITATION";
     ms_store *store = NULL;
     const ms_msg *msg;
     ms_str all, list;
@@ -258,8 +257,7 @@ static MS__NOINLINE ms_result ms__compact_body(const ms_request_desc *desc,
     MS__TRY(ms_mem_open(&store, NULL, err));
     how->store = store;
     ms_result code = ms_answer(how, c->body, out, err);
-    bool cut = ms__stop_cuts(ms_str_of(out->stop));
-    if (code == MS_OK && (cut || ms__has_word(refused, ms_str_of(out->stop))))
+    if (code == MS_OK && ms__stop_cuts(ms_str_of(out->stop)))
         code = ms__fail_at(err, MS_E_MISSING, "body", "the summary is not whole: the "
                            "answer stopped for \"%s\"", out->stop);
     if (code == MS_OK && out->calls > 0)

@@ -1118,6 +1118,19 @@ static void ms__message_put(ms__projector *p, ms_envelope *m, ms__item *item)
     }
 }
 
+/* Returns whether a block of Anthropic is a compaction that failed: it has no summary,
+ * and its maker passes it over. An item of Responses has its data alone. */
+static bool ms__compaction_failed(ms_str block)
+{
+    ms_str value;
+    if (!ms_json_member(block, MS_STR("type"), &value) ||
+        !ms_json_string_is(value, MS_STR("compaction")))
+        return false;
+    return !ms_json_member(block, MS_STR("content"), &value)
+           ? !ms_json_member(block, MS_STR("encrypted_content"), &value)
+           : ms_json_kind_of(value) == MS_JSON_NULL;
+}
+
 /* Adds a compaction of the reader. After one that keeps nothing, an answer that goes on
  * is a group of its own. */
 static void ms__compaction_add(ms__projector *p, const ms_envelope *m)
@@ -1132,7 +1145,8 @@ static void ms__compaction_add(ms__projector *p, const ms_envelope *m)
     bool counts = all.ptr && ms__member_u64(all, MS_STR("keep"), &c->keep);
     if (all.ptr && ms_json_member(all, MS_STR("items"), &list) &&
         ms_json_kind_of(list) == MS_JSON_ARRAY)
-        for (ms_json_iter it = ms_json_iterate(list); ms_json_next(&it);) c->left_out++;
+        for (ms_json_iter it = ms_json_iterate(list); ms_json_next(&it);)
+            c->left_out += !ms__compaction_failed(it.value);
     c->before = p->compactions;
     c->location = m->location;
     c->seq = m->seq;

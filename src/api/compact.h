@@ -28,9 +28,10 @@
  * A request uses the newest compaction of its reader that has something for its provider:
  * items go to the provider and model that made them, a summary goes to any, as user text
  * in <conversation_summary>. One without, or without a whole number as "keep", is passed
- * over and counted (report->compaction_unusable). Of the messages that it keeps, those
- * that are not there are counted (report->compaction_missing). Where thinking is bound to
- * all before it, messages that stay lose theirs. */
+ * over and counted (report->compaction_unusable), as is one of Anthropic that failed: its
+ * content is null. Of the messages that it keeps, those that are not there are counted
+ * (report->compaction_missing). Where thinking is bound to all before it, messages that
+ * stay lose theirs. */
 
 /* What a summary needs of the model, in words that every provider takes. */
 #define MS_COMPACT_PROMPT                                                              \
@@ -85,8 +86,8 @@ typedef struct ms_compaction {
 /* Appends a compaction. Messages that came after the plan was made stay in full. *seq
  * (may be NULL) receives its number. A body with usage gives it a usage note; if that
  * fails, *seq is not 0: repeat ms_note_usage, not the call. MS_E_ARGUMENT: a summary or
- * items beside a body; MS_E_MISSING: none of them, or the body was cut off, refuses, or
- * calls a tool.
+ * items beside a body; MS_E_MISSING: none of them, or the body was cut off, refuses, has
+ * a compaction that failed, or calls a tool.
  * MS_E_NOT_FOUND: the message upto is not there, or hidden. MS_E_CONFLICT: it is of
  * another location, or others appended at each of 16 attempts. Otherwise errors as of
  * ms_answer and ms_append_batch. */

@@ -317,9 +317,10 @@ typedef struct ms_answered {
 /* Stores a complete response: all messages in one batch, then the note of its usage. out
  * may be NULL. MS_E_REFUSED: the response is an error, err->message has its text (`error`
  * is one unless it is null, also if it is empty). MS_E_MISSING: the body is not a
- * response, or an incomplete one (also a body without an object, or with a call that has
- * no name). Then err->message names the missing member, the provider whose answer it is,
- * or how the body begins. MS_E_SYNTAX, MS_E_DEPTH: an object is damaged or too deep;
+ * response, or an incomplete one (also a body without an object, with a call that has no
+ * name, or with calls after which it was cut off, filtered or refused). Then err->message
+ * names the missing member, the reason to stop, the provider whose answer it is, or how
+ * the body begins. MS_E_SYNTAX, MS_E_DEPTH: an object is damaged or too deep;
  * line, column and offset are those in the object. MS_E_ARGUMENT: desc has no store or
  * memory. In each case nothing was stored, and out has no messages and no calls. If the
  * usage note fails, the messages stay, and out->messages is not 0: repeat ms_note_usage,

@@ -2143,7 +2143,7 @@ controls()
         cut_never_stands_between_a_call_and_its_result 100 \
         ms__group_stays '{item, item->result}' '{item, NULL}'
     control cut_off_summary_is_stored gcc test_compact wrong_compactions_are_refused 100 \
-        ms__compact_body 'cut ||' ''
+        ms__compact_body 'ms__stop_cuts(ms_str_of(out->stop))' 'false'
     control interrupted_text_runs_on gcc test_thinking thinking_is_sent_only_where_it_stood 100 \
         ms__text_ends 'g->last->unfinished &&' 'false &&'
     control window_moves_in_a_turn gcc test_thinking thinking_is_sent_only_where_it_stood 100 \

@@ -475,6 +475,60 @@ TEST(call_is_not_run_when_its_answer_was_cut_off)
         }
 }
 
+/* Of the reasons to stop that the types of the providers have, those of an answer that is
+ * whole: all others end it early, and a call of it is not run. */
+TEST(call_is_not_run_whatever_ended_its_answer_early)
+{
+    static const struct {
+        const char *provider, *begin, *end;
+        const char *whole[6], *early[24];
+    } rows[] = {
+        {"openai", "{\"choices\":[{\"message\":{\"tool_calls\":[{\"id\":\"c\",\"type\":\"function\","
+                   "\"function\":{\"name\":\"rm\",\"arguments\":\"{}\"}}]},\"finish_reason\":\"",
+         "\"}]}", {"stop", "tool_calls", "function_call"},
+         {"length", "content_filter", "error", "model_length", "sensitive", "network_error",
+          "insufficient_system_resource", "model_context_window_exceeded"}},
+        {"anthropic", "{\"type\":\"message\",\"content\":[{\"type\":\"tool_use\",\"id\":\"c\",\"name\":"
+                      "\"rm\",\"input\":{}}],\"stop_reason\":\"",
+         "\"}", {"end_turn", "stop_sequence", "tool_use", "pause_turn"},
+         {"max_tokens", "refusal", "model_context_window_exceeded"}},
+        {"gemini", "{\"candidates\":[{\"content\":{\"parts\":[{\"functionCall\":{\"name\":\"rm\","
+                   "\"args\":{}}}]},\"finishReason\":\"",
+         "\"}]}", {"STOP"},
+         {"MAX_TOKENS", "SAFETY", "RECITATION", "LANGUAGE", "OTHER", "BLOCKLIST",
+          "PROHIBITED_CONTENT", "SPII", "MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE",
+          "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE",
+          "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "IMAGE_OTHER",
+          "NO_IMAGE", "ESCALATION", "PUP_LIMITED_DISABLED", "CONTINUATION", "MODEL_ARMOR"}},
+        {"bedrock", "{\"output\":{\"message\":{\"content\":[{\"toolUse\":{\"toolUseId\":\"c\",\"name\":"
+                    "\"rm\",\"input\":{}}}]}},\"stopReason\":\"",
+         "\"}", {"end_turn", "stop_sequence", "tool_use"},
+         {"max_tokens", "guardrail_intervened", "content_filtered", "malformed_model_output",
+          "malformed_tool_use", "model_context_window_exceeded"}},
+        {"cohere", "{\"message\":{\"tool_calls\":[{\"id\":\"c\",\"type\":\"function\",\"function\":{"
+                   "\"name\":\"rm\",\"arguments\":\"{}\"}}]},\"finish_reason\":\"",
+         "\"}", {"COMPLETE", "STOP_SEQUENCE", "TOOL_CALL"}, {"MAX_TOKENS", "ERROR", "TIMEOUT"}},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++)
+        for (size_t k = 0; k < COUNT(rows[i].whole) + COUNT(rows[i].early); k++) {
+            bool whole = k < COUNT(rows[i].whole);
+            const char *word = whole ? rows[i].whole[k] : rows[i].early[k - COUNT(rows[i].whole)];
+            char body[400];
+            ms_answered out;
+            ms_calls calls;
+            if (word == NULL) continue;
+            ask_anew();
+            ms_request_desc desc = desc_of(rows[i].provider);
+            snprintf(body, sizeof body, "%s%s%s", rows[i].begin, word, rows[i].end);
+            ms_result code = ms_answer(&desc, ms_str_of(body), &out, NULL);
+            assert_int_equal(ms_pending(&desc, &arena, &calls, NULL), MS_OK);
+            if (code != (whole ? MS_OK : MS_E_MISSING) || calls.count != whole)
+                fail_msg("%s, %s: %s, %zu calls", rows[i].provider, word,
+                         ms_result_text(code), calls.count);
+            assert_string_equal(out.stop, word);
+        }
+}
+
 /* The response at the end of a stream has items that were not done: they are stored, and
  * none comes twice. */
 TEST(items_that_come_only_at_the_end_are_kept)
@@ -557,8 +611,8 @@ TEST(compaction_of_a_stream_is_whole)
          "{\"type\":\"compaction_delta\",\"content\":\"sum\",\"encrypted_content\":\"E\"}",
          "{\"type\":\"compaction\",\"content\":\"sum\",\"encrypted_content\":\"E\"}"},
         {"{\"type\":\"compaction\",\"content\":null,\"signature\":\"S\"}",
-         "{\"type\":\"compaction_delta\",\"content\":null,\"encrypted_content\":\"E\"}",
-         "{\"type\":\"compaction\",\"signature\":\"S\",\"content\":null,\"encrypted_content\":\"E\"}"},
+         "{\"type\":\"compaction_delta\",\"content\":\"sum\",\"encrypted_content\":null}",
+         "{\"type\":\"compaction\",\"signature\":\"S\",\"content\":\"sum\"}"},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         char body[900];
@@ -577,6 +631,122 @@ TEST(compaction_of_a_stream_is_whole)
         ms_str sent = body_of(&desc, NULL);
         if (!has_text(sent, rows[i].sent)) fail_msg("%.*s", (int)sent.len, sent.ptr);
     }
+}
+
+/* A compaction of Anthropic without a summary has failed: it is counted, and the
+ * conversation before it is sent. */
+TEST(compaction_that_failed_takes_nothing_away)
+{
+    static const char *const blocks[] = {
+        "{\"type\":\"compaction\",\"content\":null}",
+        "{\"type\":\"compaction\",\"content\":null,\"encrypted_content\":\"E\"}",
+        "{\"type\":\"compaction\"}",
+    };
+    for (size_t i = 0; i < 2 * COUNT(blocks); i++) {
+        char body[500];
+        ms_answered out;
+        ms_project_report report;
+        snprintf(body, sizeof body,
+                 i < COUNT(blocks)
+                 ? "{\"type\":\"message\",\"model\":\"m\",\"content\":[%s,{\"type\":\"text\","
+                   "\"text\":\"x\"}],\"stop_reason\":\"end_turn\"}"
+                 : "{\"type\":\"content_block_start\",\"index\":0,\"content_block\":%s}\n"
+                   "{\"type\":\"content_block_start\",\"index\":1,\"content_block\":{\"type\":"
+                   "\"text\",\"text\":\"x\"}}\n"
+                   "{\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n",
+                 blocks[i % COUNT(blocks)]);
+        ask_anew();
+        ms_request_desc desc = desc_of("anthropic");
+        assert_int_equal(ms_answer(&desc, ms_str_of(body), &out, NULL), MS_OK);
+        add(ms_user_message(ms_text("v")));
+        ms_str sent = body_of(&desc, &report);
+        if (!has_text(sent, "[{\"role\":\"user\",\"content\":\"u\"},{\"role\":\"assistant\","
+                            "\"content\":\"x\"},{\"role\":\"user\",\"content\":\"v\"}]"))
+            fail_msg("%s: %.*s", blocks[i % COUNT(blocks)], (int)sent.len, sent.ptr);
+        assert_int_equal(report.compaction_unusable, 1);
+        assert_int_equal(report.compaction_seq, 0);
+    }
+}
+
+/* A message of chat completions is not only text: a sound has its words, and parts of
+ * other kinds are kept, and counted when they are left out. */
+TEST(parts_of_a_chat_message_are_stored_or_kept)
+{
+    static const struct {
+        const char *member, *whole, *stored;
+        uint64_t left_out;
+    } rows[] = {
+        {"\"audio\":{\"id\":\"a\",\"transcript\":\"Hel\"}",
+         "\"audio\":{\"transcript\":\"lo\",\"data\":\"QUJD\",\"expires_at\":1}",
+         "assistant_message 0|Hello||0 ||\n", 0},
+        {"\"images\":[{\"type\":\"image_url\",\"image_url\":{\"url\":\"u\"}}]", "\"content\":\"x\"",
+         "multimodal_part 0|[{\"type\":\"image_url\",\"image_url\":{\"url\":\"u\"}}]||0 ||"
+         "{\"signed\":{\"provider\":\"openai\",\"model\":\"m\"}}\nassistant_message 16|x||0 ||\n", 1},
+        {"\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"reference\","
+         "\"reference_ids\":[1]}]", "\"content\":[{\"type\":\"reference\",\"reference_ids\":[2]},"
+         "{\"type\":\"text\",\"text\":\"b\"}]",
+         "assistant_message 0|ab||0 ||\n"
+         "multimodal_part 16|[{\"type\":\"reference\",\"reference_ids\":[1]}]||0 ||"
+         "{\"signed\":{\"provider\":\"openai\",\"model\":\"m\"}}\n"
+         "multimodal_part 16|[{\"type\":\"reference\",\"reference_ids\":[2]}]||0 ||"
+         "{\"signed\":{\"provider\":\"openai\",\"model\":\"m\"}}\n", 2},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char body[600];
+        ms_project_report report;
+        ask_anew();
+        ms_request_desc desc = desc_of("openai");
+        snprintf(body, sizeof body,
+                 "data: {\"model\":\"m\",\"choices\":[{\"delta\":{%s}}]}\n\ndata: {\"choices\":[{"
+                 "\"delta\":{%s},\"finish_reason\":\"stop\"}]}\n\n", rows[i].member, rows[i].whole);
+        (void)open_store(NULL);
+        desc.store = store;
+        assert_int_equal(ms_answer(&desc, ms_str_of(body), NULL, NULL), MS_OK);
+        ms_str got = stored();
+        if (!ms_str_equal(got, ms_str_of(rows[i].stored)))
+            fail_msg("row %zu: %.*s", i, (int)got.len, got.ptr);
+        add(ms_user_message(ms_text("v")));
+        (void)body_of(&desc, &report);
+        assert_int_equal(report.raw_left_out, rows[i].left_out);
+    }
+}
+
+/* A signature of Gemini can stand beside an empty text: it goes back where it stood. */
+TEST(signature_on_an_empty_text_is_sent_back)
+{
+    static const char *const rows[] = {
+        "{\"text\":\"\",\"thoughtSignature\":\"S\"},{\"text\":\"x\"}",
+        "{\"functionCall\":{\"name\":\"f\",\"args\":{},\"id\":\"1\"},\"thoughtSignature\":\"T\"},"
+        "{\"text\":\"\",\"thoughtSignature\":\"S\"}",
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char body[400];
+        ask_anew();
+        ms_request_desc desc = desc_of("gemini");
+        snprintf(body, sizeof body, "{\"candidates\":[{\"content\":{\"parts\":[%s]},"
+                                    "\"finishReason\":\"STOP\"}],\"modelVersion\":\"m\"}", rows[i]);
+        assert_int_equal(ms_answer(&desc, ms_str_of(body), NULL, NULL), MS_OK);
+        if (i == 1) add(ms_observation(ms_text("r"), MS_STR("1")));
+        else add(ms_user_message(ms_text("v")));
+        ms_str sent = body_of(&desc, NULL);
+        if (!has_text(sent, rows[i])) fail_msg("%.*s", (int)sent.len, sent.ptr);
+    }
+}
+
+/* A stream of Converse begins a picture with its format, and sends its bytes after it. */
+TEST(picture_of_a_stream_of_bedrock_is_whole)
+{
+    ms_request_desc desc = desc_of("bedrock");
+    ask_anew();
+    desc.store = store;
+    assert_int_equal(ms_answer(&desc, MS_STR(
+        "{\"contentBlockStart\":{\"contentBlockIndex\":0,\"start\":{\"image\":{\"format\":\"png\"}}}}"
+        "{\"contentBlockDelta\":{\"contentBlockIndex\":0,\"delta\":{\"image\":{\"source\":{\"bytes\":"
+        "\"QUJD\"}}}}}{\"messageStop\":{\"stopReason\":\"end_turn\"}}"), NULL, NULL), MS_OK);
+    add(ms_user_message(ms_text("v")));
+    ms_str sent = body_of(&desc, NULL);
+    if (!has_text(sent, "[{\"image\":{\"format\":\"png\",\"source\":{\"bytes\":\"QUJD\"}}}]"))
+        fail_msg("%.*s", (int)sent.len, sent.ptr);
 }
 
 /* Computers and searches for tools have results of their own. A computer's call that has
@@ -635,6 +805,42 @@ TEST(cached_tokens_are_counted_where_deepseek_has_them)
                                &out, NULL), MS_OK);
     assert_int_equal(out.usage.cached_tokens, 7);
     assert_int_equal(out.usage.input_tokens, 9);
+}
+
+/* Thinking is a part of the output of Anthropic, which counts it in a member of its own.
+ * Gemini counts what the server's tools returned to the model apart from the input. */
+TEST(tokens_are_counted_where_providers_have_them_apart)
+{
+    static const struct {
+        const char *provider, *body;
+        uint64_t input, output, cached, reasoning;
+    } rows[] = {
+        {"anthropic", "{\"type\":\"message\",\"content\":[{\"type\":\"text\",\"text\":\"x\"}],"
+                      "\"stop_reason\":\"end_turn\",\"usage\":{\"input_tokens\":5,"
+                      "\"cache_creation_input_tokens\":2,\"cache_read_input_tokens\":1,"
+                      "\"output_tokens\":9,\"output_tokens_details\":{\"thinking_tokens\":4}}}",
+         8, 9, 1, 4},
+        {"gemini", "{\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"x\"}]},\"finishReason\":"
+                   "\"STOP\"}],\"usageMetadata\":{\"promptTokenCount\":7,\"cachedContentTokenCount\":2,"
+                   "\"candidatesTokenCount\":8,\"thoughtsTokenCount\":3,"
+                   "\"toolUsePromptTokenCount\":50,\"totalTokenCount\":68}}",
+         57, 11, 2, 3},
+        {"gemini-interactions", "{\"status\":\"completed\",\"steps\":[],\"usage\":{"
+                                "\"total_input_tokens\":7,\"total_output_tokens\":8,"
+                                "\"total_thought_tokens\":3,\"total_tool_use_tokens\":50,"
+                                "\"total_tokens\":68}}",
+         57, 11, 0, 3},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        ms_answered out;
+        ask_anew();
+        ms_request_desc desc = desc_of(rows[i].provider);
+        assert_int_equal(ms_answer(&desc, ms_str_of(rows[i].body), &out, NULL), MS_OK);
+        assert_int_equal(out.usage.input_tokens, rows[i].input);
+        assert_int_equal(out.usage.output_tokens, rows[i].output);
+        assert_int_equal(out.usage.cached_tokens, rows[i].cached);
+        assert_int_equal(out.usage.reasoning_tokens, rows[i].reasoning);
+    }
 }
 
 /* A proxy made a second request in the middle: what came of the first is void. */
@@ -1255,6 +1461,14 @@ TEST(error_of_a_provider_is_reported_when_it_answers_with_one)
                    "\"finish_reason\":\"ERROR\"}}", "cohere answered: no room", MS_E_REFUSED},
         {"cohere", "{\"message\":\"invalid api token\"}", "answered: invalid api token",
          MS_E_REFUSED},
+        {"bedrock", "{\"modelStreamErrorException\":{\"originalStatusCode\":500,"
+                    "\"originalMessage\":\"no room\"}}", "bedrock answered: no room",
+         MS_E_REFUSED},
+        {"bedrock", "{\"internalServerException\":{}}{\"messageStop\":{\"stopReason\":"
+                    "\"end_turn\"}}", "bedrock answered: internalServerException", MS_E_REFUSED},
+        {"openrouter", "{\"choices\":[{\"error\":{\"code\":502,\"message\":\"no room\"},"
+                       "\"message\":{\"content\":\"a\"},\"finish_reason\":\"error\"}]}",
+         "openrouter answered: no room", MS_E_REFUSED},
         {"openai", "{\"message\":{\"content\":[]},\"finish_reason\":\"COMPLETE\"}",
          "an answer of Cohere", MS_E_MISSING},
         {"openai", "{\"object\":\"interaction\",\"status\":\"completed\",\"steps\":[]}",

@@ -629,6 +629,28 @@ TEST(wrong_compactions_are_refused)
     store_close(&s);
 }
 
+/* A summary of Anthropic that failed takes the place of nothing, nor does one that was
+ * stored. */
+TEST(compaction_that_failed_is_refused_or_passed_over)
+{
+    test_store s = heap();
+    ms_error err;
+    ms_project_report report;
+    for (unsigned i = 0; i < 3; i++) add_turn(s.store, CHAT, i);
+    ms_request_desc ask = ask_of(s.store, CHAT, "anthropic");
+    const ms_compaction failed = {.upto = 4, .body = MS_STR(
+        "{\"type\":\"message\",\"model\":\"m\",\"content\":[{\"type\":\"compaction\","
+        "\"content\":null}],\"stop_reason\":\"compaction\"}")};
+    assert_int_equal(ms_compact(&ask, &failed, NULL, &err), MS_E_MISSING);
+    assert_int_equal(messages_of(s.store, CHAT), 12);
+    const ms_compaction stored = {.upto = 4, .items = MS_STR(
+        "[{\"type\":\"compaction\",\"content\":null}]")};
+    must_ok(ms_compact(&ask, &stored, NULL, &err), &err, "compact");
+    assert_string_equal(questions_in(body_of(&ask, &report), 3), "012");
+    assert_int_equal(report.compaction_unusable, 1);
+    store_close(&s);
+}
+
 /* Each allocation of the three calls fails once: an error, and nothing appended. */
 TEST(compaction_without_memory_appends_nothing)
 {
@@ -802,7 +824,7 @@ TEST(answer_to_the_request_becomes_the_compaction)
     static const char own[] =
         "{\"type\":\"message\",\"model\":\"m\",\"role\":\"assistant\",\"stop_reason\":"
         "\"compaction\",\"usage\":{\"input_tokens\":900,\"output_tokens\":70},\"content\":[{"
-        "\"type\":\"compaction\",\"content\":null,\"encrypted_content\":\"ZZ\"}]}";
+        "\"type\":\"compaction\",\"content\":\"sum\",\"encrypted_content\":\"ZZ\"}]}";
     static const char text[] =
         "{\"model\":\"m\",\"choices\":[{\"finish_reason\":\"stop\",\"message\":{\"content\":"
         "\"In words.\"}}],\"usage\":{\"prompt_tokens\":900,\"completion_tokens\":70}}";
@@ -817,7 +839,7 @@ TEST(answer_to_the_request_becomes_the_compaction)
         must_ok(ms_compact(&ask, &c, &seq, &err), &err, "compact");
         ms_str body = body_of(&ask, NULL);
         assert_string_equal(questions_in(body, 9), "3");
-        assert_true(has_text(body, i ? "In words." : "{\"type\":\"compaction\",\"content\":null,"
+        assert_true(has_text(body, i ? "In words." : "{\"type\":\"compaction\",\"content\":\"sum\","
                                                    "\"encrypted_content\":\"ZZ\"}"));
         ms_cursor it;
         ms_query q = {.location = CHAT, .raw = MS_RAW_NOTES, .about_seq = seq};
