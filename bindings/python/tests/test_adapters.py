@@ -4,6 +4,8 @@ import asyncio
 import importlib
 import os
 import pathlib
+import threading
+import warnings
 
 import pytest
 
@@ -12,6 +14,14 @@ import msgstore
 
 def run(coroutine):
     return asyncio.run(coroutine)
+
+
+def adapter(name):
+    return importlib.import_module(f"msgstore.adapters.{name}")
+
+
+def framework(store):
+    return adapter("framework").MessageStore(store)
 
 
 # ---- What the package declares
@@ -417,6 +427,98 @@ def test_adapters_refuse_what_is_no_store(package, module, name, arguments):
     adapter = getattr(importlib.import_module(f"msgstore.adapters.{module}"), name)
     with pytest.raises(msgstore.ArgumentError, match="msgstore.Store was expected"):
         adapter(*arguments)
+
+
+@pytest.mark.parametrize("package, call", [
+    ("agents", lambda store: adapter("openai_agents").MsgstoreSession(store, None)),
+    ("langchain_core",
+     lambda store: adapter("langchain").MsgstoreChatMessageHistory(store, None)),
+    ("pydantic_ai", lambda store: adapter("pydantic_ai").load(store, None)),
+    ("json", lambda store: framework(store).get_conversation_messages(None)),
+    ("json", lambda store: framework(store).get_agent_messages(None, "a")),
+    ("json", lambda store: framework(store).get_global_messages(None)),
+    ("json", lambda store: framework(store).get_team_messages(None, ["a"])),
+])
+def test_adapters_refuse_none_for_a_location(package, call, store):
+    """To a query it is every location: one session would have the items of all."""
+    pytest.importorskip(package)
+    store.append(msgstore.user("of another one"), "chat")
+    with pytest.raises(msgstore.ArgumentError) as caught:
+        call(store)
+    assert str(caught.value) == "the location is None, a string was expected"
+    assert caught.value.code == "E_KIND"
+
+
+def write_agents(log, words):
+    session = adapter("openai_agents").MsgstoreSession(log, "l")
+    run(session.add_items([{"role": "user", "content": word} for word in words]))
+    return lambda log: run(adapter("openai_agents").MsgstoreSession(log, "l").get_items())
+
+
+def write_langchain(log, words):
+    from langchain_core.messages import HumanMessage
+    adapter("langchain").MsgstoreChatMessageHistory(log, "l").add_messages(
+        [HumanMessage(word) for word in words])
+    return lambda log: adapter("langchain").MsgstoreChatMessageHistory(log, "l").messages
+
+
+def write_pydantic_ai(log, words):
+    from pydantic_ai.messages import ModelRequest, UserPromptPart
+    adapter("pydantic_ai").save(log, "l", [ModelRequest([UserPromptPart(word)])
+                                           for word in words])
+    return lambda log: adapter("pydantic_ai").load(log, "l")
+
+
+def write_agent_framework(log, words):
+    from agent_framework import Message
+    run(adapter("agent_framework").MsgstoreHistoryProvider(log).save_messages(
+        "l", [Message("user", [word]) for word in words]))
+    return lambda log: run(
+        adapter("agent_framework").MsgstoreHistoryProvider(log).get_messages("l"))
+
+
+def write_adk(log, words):
+    from google.adk.events.event import Event
+    from google.genai import types
+    name = {"app_name": "a", "user_id": "u", "session_id": "s"}
+
+    async def write():
+        service = adapter("adk").MsgstoreSessionService(log)
+        session = await service.create_session(**name)
+        for word in words:
+            await service.append_event(session, Event(author="user", content=types.Content(
+                role="user", parts=[types.Part(text=word)])))
+
+    run(write())
+    return lambda log: run(
+        adapter("adk").MsgstoreSessionService(log).get_session(**name)).events
+
+
+def write_langgraph(log, words):
+    store = adapter("langgraph").MsgstoreStore(log)
+    for word in words:
+        store.put(("n",), word, {"a": 1})
+    return lambda log: adapter("langgraph").MsgstoreStore(log).search(("n",), limit=99)
+
+
+@pytest.mark.parametrize("package, write", [
+    ("agents", write_agents), ("langchain_core", write_langchain),
+    ("pydantic_ai", write_pydantic_ai), ("agent_framework", write_agent_framework),
+    ("google.adk", write_adk), ("langgraph", write_langgraph),
+])
+def test_adapters_warn_of_unreadable_records(package, write, tmp_path):
+    pytest.importorskip(package)
+    path = tmp_path / "log.msl"
+    with msgstore.open(path) as log:
+        read = write(log, [f"message {n}" for n in range(50)])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert len(read(log)) == 50
+    path.write_bytes(path.read_bytes().replace(b"message 20", b"message 2x"))
+    with pytest.warns(RuntimeWarning, match="log.msl.*verify"):
+        log = msgstore.open(path)
+    with log, pytest.warns(RuntimeWarning, match="are unreadable: messages may be missing"):
+        assert len(read(log)) == 49
 
 
 def test_langchain_history(store):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import warnings
 from typing import Any, Dict, List, Optional
 
-from .._ffi import ArgumentError
+from .._ffi import ArgumentError, _kind
 from ..store import History, Message, Store
 
 
@@ -15,6 +16,28 @@ def store_of(store: Any) -> Store:
         raise ArgumentError("E_KIND", "the first argument is a "
                             f"{type(store).__name__}, a msgstore.Store was expected")
     return store
+
+
+def location_of(name: Any) -> str:
+    """Checks the name of a location, and returns it. To a query None is all of them."""
+    if not isinstance(name, str):
+        raise ArgumentError("E_KIND", f"the location is {_kind(name)}, a string was "
+                            "expected")
+    return name
+
+
+def warn_of(damaged: int, location: str) -> None:
+    """Warns if unreadable records may belong to what was read."""
+    if damaged:
+        warnings.warn(f"{damaged} records are unreadable: messages may be missing from "
+                      f"{location!r}", RuntimeWarning, stacklevel=3)
+
+
+def read(store: Store, location: str, **filters: Any) -> History:
+    """Returns a page of one location; warns of unreadable records."""
+    page = store.query(location_of(location), **filters)
+    warn_of(page.damaged, location)
+    return page
 
 
 def text_of(content: Any) -> str:

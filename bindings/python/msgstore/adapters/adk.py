@@ -28,7 +28,7 @@ from google.adk.sessions.state import State
 
 from .._ffi import encode
 from ..store import Message, Store, action, observation
-from ._items import chat, note_usage, store_of, wrap
+from ._items import chat, note_usage, read, store_of, wrap
 
 
 def _location(app_name: str, user_id: str, session_id: str) -> str:
@@ -176,7 +176,7 @@ class MsgstoreSessionService(BaseSessionService):
         if found is None or limit == 0:
             return found
         events = [Event.model_validate(m["item"])
-                  for m in self.store.query(_location(app, user, session)) if "item" in m]
+                  for m in read(self.store, _location(app, user, session)) if "item" in m]
         if config and config.after_timestamp is not None:
             events = [e for e in events if e.timestamp >= config.after_timestamp]
         found.events = events[-limit:] if limit else events
