@@ -614,6 +614,88 @@ def test_adk_refuses_a_state_before_it_writes(store):
     asyncio.run(main())
 
 
+def test_adk_time_of_a_session_is_that_of_its_newest_event(store):
+    pytest.importorskip("google.adk")
+    from google.adk.events.event import Event
+    from google.genai import types
+    from msgstore.adapters.adk import MsgstoreSessionService
+
+    async def main():
+        service = MsgstoreSessionService(store)
+        made = await service.create_session(app_name="a", user_id="u", session_id="s")
+        await service.append_event(made, Event(
+            author="agent", timestamp=1000.123456, content=types.Content(role="model", parts=[
+                types.Part(text="I look."),
+                types.Part(function_call=types.FunctionCall(id="c", name="f", args={}))])))
+        got = await service.get_session(app_name="a", user_id="u", session_id="s")
+        listed = await service.list_sessions(app_name="a")
+        assert (made.last_update_time, got.last_update_time,
+                listed.sessions[0].last_update_time) == (1000.123456,) * 3
+
+    asyncio.run(main())
+
+
+def test_adk_session_is_as_before_when_an_event_is_not_stored(store):
+    pytest.importorskip("google.adk")
+    from google.adk.errors.session_not_found_error import SessionNotFoundError
+    from google.adk.events.event import Event
+    from google.adk.events.event_actions import EventActions
+    from msgstore.adapters.adk import MsgstoreSessionService
+
+    async def main():
+        service = MsgstoreSessionService(store)
+        made = await service.create_session(app_name="a", user_id="u", session_id="s")
+        other = object()  # what is temporary is not written, and may be anything
+        event = Event(author="a", timestamp=1000, actions=EventActions(
+            state_delta={"k": 1, "temp:t": other}))
+        assert await service.append_event(made, event) is event
+        assert made.state == {"k": 1, "temp:t": other} and made.last_update_time == 1000
+        assert event.actions.state_delta == {"k": 1}
+        got = await service.get_session(app_name="a", user_id="u", session_id="s")
+        assert got.state == {"k": 1} and got.events == [event] == made.events
+        for delta in ({"k": float("nan")}, {"k": 2}):
+            if delta["k"] == 2:
+                await service.delete_session(app_name="a", user_id="u", session_id="s")
+            with pytest.raises((msgstore.ArgumentError, SessionNotFoundError)):
+                await service.append_event(made, Event(
+                    author="a", timestamp=2000, actions=EventActions(state_delta=delta)))
+            assert made.state == {"k": 1, "temp:t": other} and made.events == [event]
+            assert made.last_update_time == 1000
+
+    asyncio.run(main())
+
+
+def test_adk_session_is_created_whole_or_not(store, monkeypatch):
+    pytest.importorskip("google.adk")
+    from msgstore.adapters.adk import MsgstoreSessionService
+
+    name = {"app_name": "a", "user_id": "u", "session_id": "s"}
+    state = {"app:a": 1, "user:u": 2, "k": 3}
+    calls = 0
+
+    def failing(location, facts, write=store.facts_set):
+        nonlocal calls
+        calls += 1
+        if calls == fails:
+            raise msgstore.StorageError("E_IO", "the disk is full")
+        write(location, facts)
+
+    async def main():
+        service = MsgstoreSessionService(store)
+        with pytest.raises(msgstore.StorageError):
+            await service.create_session(**name, state=state)
+        assert await service.get_session(**name) is None
+        assert (await service.list_sessions(app_name="a")).sessions == []
+
+    monkeypatch.setattr(store, "facts_set", failing)
+    for fails in (1, 2, 3, 4):
+        calls = 0
+        asyncio.run(main())
+    fails = calls = 0
+    made = asyncio.run(MsgstoreSessionService(store).create_session(**name, state=state))
+    assert made.state == state and calls == 4
+
+
 def test_adk_usage_is_noted(store):
     pytest.importorskip("google.adk")
     from google.adk.events.event import Event
