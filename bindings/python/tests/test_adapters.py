@@ -71,6 +71,52 @@ def test_openai_session_keeps_the_protocol(store):
     run(walk())
 
 
+@pytest.mark.parametrize("arguments", [
+    '{"x": NaN}', '{"x": 1e999}', '{"x": "\\ud800"}', "[" * 100000, '{"x": ', "", "3"])
+def test_openai_session_keeps_arguments_as_the_model_wrote_them(arguments, store):
+    pytest.importorskip("agents")
+    item = {"type": "function_call", "name": "f", "call_id": "c", "arguments": arguments}
+    session = adapter("openai_agents").MsgstoreSession(store, "chat")
+    run(session.add_items([item]))
+    assert run(session.get_items()) == [item]
+    args = store.query("chat")[0]["args"]
+    assert args == ({"value": 3} if arguments == "3" else {"INVALID_JSON": arguments})
+
+
+def test_openai_session_is_settled_when_a_cancelled_change_returns(store, monkeypatch):
+    pytest.importorskip("agents")
+    session = adapter("openai_agents").MsgstoreSession(store, "chat")
+    items = [{"role": "user", "content": word} for word in ("one", "two")]
+
+    async def cancelled(name, change, *arguments):
+        runs, goes_on = threading.Event(), threading.Event()
+        write = getattr(store, name)
+
+        def slow(*args, **options):
+            runs.set()
+            assert goes_on.wait(30)
+            return write(*args, **options)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(store, name, slow)
+            task = asyncio.create_task(change(*arguments))
+            await asyncio.to_thread(runs.wait, 30)
+            for _ in range(2):
+                task.cancel()
+                await asyncio.sleep(0.01)
+            goes_on.set()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        return await session.get_items()
+
+    async def main():
+        assert await cancelled("append", session.add_items, items) == items
+        assert await cancelled("hide", session.pop_item) == items[:1]
+        assert await cancelled("rewind", session.clear_session) == []
+
+    run(main())
+
+
 def test_openai_session_passes_messages_of_other_writers(store):
     pytest.importorskip("agents")
     from msgstore.adapters.openai_agents import MsgstoreSession

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import warnings
-from typing import Any, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
-from .._ffi import ArgumentError, _kind
+from .._ffi import ArgumentError, _kind, encode
 from ..store import History, Message, Store
 
 
@@ -40,6 +41,22 @@ def read(store: Store, location: str, **filters: Any) -> History:
     return page
 
 
+async def settled(change: Callable[..., Any], *arguments: Any) -> Any:
+    """Runs a change in a thread. A task that is cancelled meanwhile ends when the change
+    has: no read after it meets a change that is still to come."""
+    running = asyncio.ensure_future(asyncio.to_thread(change, *arguments))
+    cancelled = False
+    while not running.done():
+        try:
+            await asyncio.wait({running})
+        except asyncio.CancelledError:
+            cancelled = True
+    if cancelled:
+        running.exception()  # otherwise asyncio logs that nobody asked for it
+        raise asyncio.CancelledError
+    return running.result()
+
+
 def text_of(content: Any) -> str:
     """Returns the text of a content: a string, or a list of parts with texts."""
     if content is None:
@@ -56,10 +73,12 @@ def text_of(content: Any) -> str:
 def object_of(arguments: Any) -> Dict[str, Any]:
     """Returns the arguments of a call as an object, whatever the model wrote."""
     if isinstance(arguments, str):
+        written = arguments
         try:
-            arguments = json.loads(arguments)
-        except ValueError:
-            return {"INVALID_JSON": arguments}
+            arguments = json.loads(written)
+            encode(arguments)  # Python reads NaN and lone surrogates
+        except (ValueError, RecursionError):
+            return {"INVALID_JSON": written}
     return arguments if isinstance(arguments, dict) else {"value": arguments}
 
 

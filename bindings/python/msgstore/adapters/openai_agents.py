@@ -19,8 +19,8 @@ from agents.memory import SessionSettings
 
 from .._ffi import ArgumentError, NotFoundError
 from ..store import Message, Store, action, observation
-from ._items import (chat, items, location_of, object_of, read, store_of, text_of,
-                     wrap)
+from ._items import (chat, items, location_of, object_of, read, settled, store_of,
+                     text_of, wrap)
 
 
 def _message(item: Dict[str, Any]) -> Message:
@@ -132,12 +132,11 @@ class MsgstoreSession:
     async def add_items(self, items: List[Any]) -> None:
         """Appends items, all or none."""
         if items:
-            await asyncio.to_thread(self.store.append, [_message(i) for i in items],
-                                    self.location)
+            await settled(self.store.append, [_message(i) for i in items], self.location)
 
     async def pop_item(self) -> Optional[Any]:
         """Removes the newest item and returns it; None if there is none."""
-        return await asyncio.to_thread(self._pop)
+        return await settled(self._pop)
 
     def _pop(self) -> Optional[Any]:
         before = None
@@ -171,7 +170,7 @@ class MsgstoreSession:
 
     async def clear_session(self) -> None:
         """Removes all items."""
-        await asyncio.to_thread(self.store.rewind, self.location, 0)
+        await settled(self.store.rewind, self.location, 0)
 
 
 def _plain(item: Any) -> Any:
@@ -286,8 +285,8 @@ class MsgstoreCompactionSession(MsgstoreSession):
         if not made:
             raise ArgumentError("E_MISSING", "the compaction has no items; the history is "
                                 "as before")
-        await asyncio.to_thread(self._compact, before, last, made, usage,
-                                "auto" if response_id else "manual")
+        await settled(self._compact, before, last, made, usage,
+                      "auto" if response_id else "manual")
 
     def _now(self) -> Any:
         made = self._in_use()
