@@ -1,6 +1,8 @@
 /* Model messages of the `ai` SDK: a store's messages for generateText({ messages }),
  * and back. */
 
+import { isLost, read, refuse } from "./adapters.js";
+
 /* Returns a chat message of OpenAI's form, which the library has made, as a model
  * message. */
 function modelMessage(message, tools) {
@@ -64,8 +66,8 @@ export function modelMessagesOf(messages) {
   return result;
 }
 
-/* A value of a ModelMessage as JSON: bytes and URLs as objects of one member, and objects
- * that look like these inside one. */
+/* A value of a ModelMessage as JSON: bytes, URLs and dates as objects of one member, and
+ * objects that look like these inside one. The $object of a date is its text. */
 const COVERS = ["$bytes", "$url", "$object"];
 
 function base64Of(bytes) {
@@ -76,16 +78,21 @@ function base64Of(bytes) {
   return btoa(text);
 }
 
-function packed(value) {
+function packed(value, path) {
   if (value instanceof URL) return { $url: value.href };
   if (value instanceof ArrayBuffer) return { $bytes: base64Of(new Uint8Array(value)) };
   if (ArrayBuffer.isView(value)) {
     return { $bytes: base64Of(new Uint8Array(value.buffer, value.byteOffset,
       value.byteLength)) };
   }
-  if (Array.isArray(value)) return value.map(packed);
+  if (value instanceof Date && Number.isFinite(value.getTime())) {
+    return { $object: value.toISOString() };
+  }
+  if (value instanceof Date || isLost(value)) refuse(value, path);
+  if (Array.isArray(value)) return value.map((part, i) => packed(part, `${path}[${i}]`));
   if (value === null || typeof value !== "object") return value;
-  const own = Object.fromEntries(Object.entries(value).map(([k, v]) => [k, packed(v)]));
+  const own = Object.fromEntries(Object.entries(value)
+    .map(([k, v]) => [k, packed(v, `${path}.${k}`)]));
   return COVERS.some((name) => name in own) ? { $object: own } : own;
 }
 
@@ -93,6 +100,7 @@ function unpacked(value) {
   if (Array.isArray(value)) return value.map(unpacked);
   if (value === null || typeof value !== "object") return value;
   if (typeof value.$url === "string") return new URL(value.$url);
+  if (typeof value.$object === "string") return new Date(value.$object);
   if (typeof value.$bytes === "string") {
     return Uint8Array.from(atob(value.$bytes), (c) => c.charCodeAt(0));
   }
@@ -103,7 +111,7 @@ function unpacked(value) {
 /* Returns the messages as they were appended, and those of others as the library writes
  * them. A message of several library messages stands in the first of them. */
 function asAppended(store, location) {
-  const found = store.query(location, { limit: 0 });
+  const found = read(store, location, { limit: 0 });
   const result = [];
   for (let i = 0; i < found.length;) {
     const { item, item_part: part, seq } = found[i];
@@ -151,7 +159,7 @@ function answered(messages) {
  * comes back equal. With options, or behind a compaction, they are those of a request:
  * texts, images, files and calls. */
 export function toModelMessages(store, location, options) {
-  const compacted = store.query(location, { types: ["compaction"], limit: 1 }).length > 0;
+  const compacted = read(store, location, { types: ["compaction"], limit: 1 }).length > 0;
   if (options === undefined && !compacted) return answered(asAppended(store, location));
   const how = { model: "any", ...options }; /* only the messages are taken */
   return modelMessagesOf(store.request(location, "openai", how).messages);
@@ -196,7 +204,7 @@ const argsOf = (input) => (input && typeof input === "object" && !Array.isArray(
 
 /* Returns the library's messages of one: texts, then calls and results. The first has the
  * whole message as its item. */
-function messagesOf(message) {
+function messagesOf(message, index) {
   const { role, content } = message;
   const own = typeof content === "string" ? [{ type: "text", text: content }] : content;
   const words = own.filter((p) => p.type === "text").map((p) => p.text).join("\n");
@@ -215,7 +223,7 @@ function messagesOf(message) {
       content: words || own.map((part) => `[${part.type}]`).join(" ") });
   }
   const [first, ...rest] = [...texts, ...calls, ...results];
-  return [{ ...first, item: packed(message) },
+  return [{ ...first, item: packed(message, `messages[${index}]`) },
     ...rest.map((one) => ({ ...one, item_part: true }))];
 }
 

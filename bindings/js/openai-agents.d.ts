@@ -1,5 +1,6 @@
 import type { Store } from "./msgstore.js";
-/** A Session of @openai/agents: pass it as `session` to run(). Items are AgentInputItem. */
+/** A Session of @openai/agents: pass it as `session` to run(). Items are AgentInputItem;
+ * bytes, NaN and what else JSON does not have are refused. */
 export class MsgstoreSession {
   constructor(store: Store, id: string,
     options?: { onChange?: (store: Store) => unknown });

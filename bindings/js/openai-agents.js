@@ -1,5 +1,6 @@
 /* A Session of the OpenAI Agents SDK for JavaScript over a store. */
 
+import { checkPlain, locationOf, read } from "./adapters.js";
 import { Store } from "./msgstore.js";
 
 const textOf = (content) => {
@@ -48,7 +49,7 @@ export class MsgstoreSession {
   constructor(store, id, { onChange } = {}) {
     if (!(store instanceof Store)) throw new TypeError("the first argument must be a Store");
     this.#store = store;
-    this.#id = id;
+    this.#id = locationOf(id);
     this.#saved = onChange ?? (() => {});
   }
 
@@ -59,7 +60,8 @@ export class MsgstoreSession {
   /* Returns the newest compaction of the SDK. */
   #compaction() {
     for (let beforeSeq; ;) {
-      const [found] = this.#store.query(this.#id, { types: ["compaction"], limit: 1, beforeSeq });
+      const [found] = read(this.#store, this.#id,
+        { types: ["compaction"], limit: 1, beforeSeq });
       if (!found) return undefined;
       if (found.signed?.provider === PROVIDER && Array.isArray(found.compaction?.items)) {
         return { seq: found.seq, items: found.compaction.items };
@@ -77,19 +79,20 @@ export class MsgstoreSession {
     if (limit !== undefined && limit <= 0) return [];
     const made = this.#compaction();
     if (made) {
-      const later = this.#store.query(this.#id, { afterSeq: made.seq });
+      const later = read(this.#store, this.#id, { afterSeq: made.seq });
       const items = made.items.concat(later.filter((m) => m.item).map((m) => m.item));
       return limit === undefined ? items : items.slice(-limit);
     }
-    const found = this.#store.query(this.#id, { limit });
+    const found = read(this.#store, this.#id, { limit });
     const own = found.filter((m) => m.item);
     const all = limit === undefined || own.length === found.length ? own
-      : this.#store.query(this.#id).filter((m) => m.item).slice(-limit);
+      : read(this.#store, this.#id).filter((m) => m.item).slice(-limit);
     return all.map((m) => m.item);
   }
 
   async addItems(items) {
     if (items.length === 0) return;
+    items.forEach((item, i) => checkPlain(item, `items[${i}]`));
     this.#store.append(items.map(message), this.#id);
     await this.#saved(this.#store);
   }
@@ -100,20 +103,30 @@ export class MsgstoreSession {
     await this.#saved(this.#store);
   }
 
+  /* Tells whether it was this one that hid a message, and no other process. */
+  #hide(seq) {
+    try {
+      this.#store.hide(seq);
+      return true;
+    } catch (error) {
+      if (error.code === "E_HIDDEN") return false;
+      throw error;
+    }
+  }
+
   async popItem() {
     const made = this.#compaction();
     let newest;
     do { // messages of other writers are no items
-      [newest] = this.#store.query(this.#id, { limit: 1, beforeSeq: newest?.seq,
+      [newest] = read(this.#store, this.#id, { limit: 1, beforeSeq: newest?.seq,
         afterSeq: made?.seq });
-    } while (newest && !newest.item);
+    } while (newest && (!newest.item || !this.#hide(newest.seq)));
     if (!newest && made && made.items.length > 0) {
       this.#compact(made.items.slice(0, -1));
       await this.#saved(this.#store);
       return made.items.at(-1);
     }
     if (!newest) return undefined;
-    this.#store.hide(newest.seq);
     await this.#saved(this.#store);
     return newest.item;
   }

@@ -339,6 +339,10 @@ controls_of_the_bindings()
         bindings/python/msgstore/_ffi.py:_result 'failure.get("path")' 'None'
     control folder_is_a_damaged_log python test_store test_a_folder_is_no_log 100 \
         bindings/python/msgstore/_ffi.py:_of_file 'os.path.isdir(path)' 'False'
+    control none_is_every_location python test_adapters \
+        test_adapters_refuse_none_for_a_location 100 \
+        bindings/python/msgstore/adapters/_items.py:location_of \
+        'not isinstance(name, str)' 'False'
     control closed_store_is_called python test_store test_closed_store_refuses 100 \
         bindings/python/msgstore/store.py:_open 'self._handle.closed' 'False' \
         bindings/python/msgstore/_ffi.py:call 'if self._closed:

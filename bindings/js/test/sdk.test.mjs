@@ -1,6 +1,10 @@
 // The adapters with the packages that they serve.
 import assert from "node:assert/strict";
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import test from "node:test";
+import * as native from "msgstore/native";
 import { open } from "msgstore/node";
 import { MsgstoreSession } from "msgstore/openai-agents";
 import { appendModelMessages, toModelMessages } from "msgstore/ai-sdk";
@@ -31,6 +35,77 @@ const items = [
 test("openai agents: a session refuses what is no store", async () => {
   const store = await open();
   assert.throws(() => new MsgstoreSession("chat", store), /must be a Store/);
+});
+
+test("adapters refuse what is no location: to a query it is all of them", async () => {
+  const store = await open();
+  await new MsgstoreSession(store, "chat").addItems(items);
+  const refused = { name: "MsgstoreError", code: "E_KIND",
+    message: "the location is undefined, a string was expected" };
+  assert.throws(() => new MsgstoreSession(store), refused);
+  assert.throws(() => new MsgstoreSession(store, null), /the location is null, a string/);
+  assert.throws(() => toModelMessages(store), refused);
+  assert.throws(() => toModelMessages(store, undefined, {}), refused);
+});
+
+test("adapters refuse what JSON loses", async () => {
+  const store = await open();
+  const session = new MsgstoreSession(store, "chat");
+  for (const [value, shown] of [[new Uint8Array([1]), "a Uint8Array"], [NaN, "NaN"],
+    [new ArrayBuffer(1), "a ArrayBuffer"], [new Map([[1, 2]]), "a Map"],
+    [new Set([1]), "a Set"]]) {
+    const result = { ...items[2], output: { type: "image", image: { data: [value] } } };
+    await assert.rejects(session.addItems([items[0], result]), { code: "E_ARGUMENT",
+      path: "items[1].output.image.data[0]",
+      message: `items[1].output.image.data[0] is ${shown}, which JSON does not have` });
+    if (value instanceof ArrayBuffer || ArrayBuffer.isView(value)) continue;
+    assert.throws(() => appendModelMessages(store, "ai", [q, { role: "assistant",
+      content: [call("c", { input: { x: value } })] }]), { code: "E_ARGUMENT",
+      path: "messages[1].content[0].input.x" });
+  }
+  assert.equal(store.stat().messages, 0);
+});
+
+test("adapters warn of unreadable records, once a store", {
+  skip: !native.isBuilt() && "msgstore/native" }, async () => {
+  const path = join(mkdtempSync(join(tmpdir(), "msgstore")), "log.msl");
+  const store = await native.open(path);
+  for (let n = 0; n < 50; n++) {
+    await new MsgstoreSession(store, "chat").addItems([{ role: "user", content: `text ${n}` }]);
+    appendModelMessages(store, "ai", [{ role: "user", content: `text ${n}` }]);
+  }
+  store.close();
+  const bytes = readFileSync(path);
+  for (let at = 0; (at = bytes.indexOf("text 20", at)) >= 0;) bytes.write("text 2x", at);
+  writeFileSync(path, bytes);
+  const warnings = [];
+  const listen = (warning) => warnings.push(warning);
+  process.on("warning", listen);
+  for (const read of [async (damaged) => new MsgstoreSession(damaged, "chat").getItems(),
+    async (damaged) => toModelMessages(damaged, "ai")]) {
+    const damaged = await native.open(path, { mode: "read" });
+    assert.equal((await read(damaged)).length, 49);
+    assert.equal((await read(damaged)).length, 49);
+    damaged.close();
+  }
+  await new Promise((done) => setImmediate(done));
+  process.off("warning", listen);
+  assert.deepEqual(warnings.filter((w) => w.message.includes("messages may be missing"))
+    .map((w) => w.code), ["MSGSTORE_DAMAGED", "MSGSTORE_DAMAGED"]);
+});
+
+test("openai agents: an item that another one has popped is passed", async () => {
+  const store = await open();
+  const session = new MsgstoreSession(store, "chat");
+  await session.addItems(items.slice(0, 2));
+  const hide = store.hide.bind(store);
+  store.hide = (seq) => {
+    store.hide = hide;
+    hide(seq); // the other one's
+    return hide(seq);
+  };
+  assert.deepEqual(await session.popItem(), items[0]);
+  assert.equal(await session.popItem(), undefined);
 });
 
 test("openai agents: items come back as they were added", async () => {
@@ -247,6 +322,8 @@ const cases = {
   system: [{ role: "system", content: "be nice" }, q],
   "text, call, text": [q, { role: "assistant", content: [{ type: "text", text: "one" },
     call("c"), { type: "text", text: "two" }] }, answer("c", text)],
+  dates: [q, { role: "assistant", content: [call("c", { input: { at: new Date(1.5e12),
+    other: { $object: "2020-01-01T00:00:00.000Z" } } })] }, answer("c", text)],
   "names of covers": [q, { role: "assistant", content: [call("c", { input: { $url: "x",
     $bytes: "y", $object: { $url: 1 } } })] }, answer("c", { type: "json",
     value: { $bytes: "AA==" } })],

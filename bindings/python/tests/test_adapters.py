@@ -4,6 +4,8 @@ import asyncio
 import importlib
 import os
 import pathlib
+import threading
+import warnings
 
 import pytest
 
@@ -12,6 +14,14 @@ import msgstore
 
 def run(coroutine):
     return asyncio.run(coroutine)
+
+
+def adapter(name):
+    return importlib.import_module(f"msgstore.adapters.{name}")
+
+
+def framework(store):
+    return adapter("framework").MessageStore(store)
 
 
 # ---- What the package declares
@@ -59,6 +69,52 @@ def test_openai_session_keeps_the_protocol(store):
         assert await session.get_items() == items[:1]
 
     run(walk())
+
+
+@pytest.mark.parametrize("arguments", [
+    '{"x": NaN}', '{"x": 1e999}', '{"x": "\\ud800"}', "[" * 100000, '{"x": ', "", "3"])
+def test_openai_session_keeps_arguments_as_the_model_wrote_them(arguments, store):
+    pytest.importorskip("agents")
+    item = {"type": "function_call", "name": "f", "call_id": "c", "arguments": arguments}
+    session = adapter("openai_agents").MsgstoreSession(store, "chat")
+    run(session.add_items([item]))
+    assert run(session.get_items()) == [item]
+    args = store.query("chat")[0]["args"]
+    assert args == ({"value": 3} if arguments == "3" else {"INVALID_JSON": arguments})
+
+
+def test_openai_session_is_settled_when_a_cancelled_change_returns(store, monkeypatch):
+    pytest.importorskip("agents")
+    session = adapter("openai_agents").MsgstoreSession(store, "chat")
+    items = [{"role": "user", "content": word} for word in ("one", "two")]
+
+    async def cancelled(name, change, *arguments):
+        runs, goes_on = threading.Event(), threading.Event()
+        write = getattr(store, name)
+
+        def slow(*args, **options):
+            runs.set()
+            assert goes_on.wait(30)
+            return write(*args, **options)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(store, name, slow)
+            task = asyncio.create_task(change(*arguments))
+            await asyncio.to_thread(runs.wait, 30)
+            for _ in range(2):
+                task.cancel()
+                await asyncio.sleep(0.01)
+            goes_on.set()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        return await session.get_items()
+
+    async def main():
+        assert await cancelled("append", session.add_items, items) == items
+        assert await cancelled("hide", session.pop_item) == items[:1]
+        assert await cancelled("rewind", session.clear_session) == []
+
+    run(main())
 
 
 def test_openai_session_passes_messages_of_other_writers(store):
@@ -419,6 +475,98 @@ def test_adapters_refuse_what_is_no_store(package, module, name, arguments):
         adapter(*arguments)
 
 
+@pytest.mark.parametrize("package, call", [
+    ("agents", lambda store: adapter("openai_agents").MsgstoreSession(store, None)),
+    ("langchain_core",
+     lambda store: adapter("langchain").MsgstoreChatMessageHistory(store, None)),
+    ("pydantic_ai", lambda store: adapter("pydantic_ai").load(store, None)),
+    ("json", lambda store: framework(store).get_conversation_messages(None)),
+    ("json", lambda store: framework(store).get_agent_messages(None, "a")),
+    ("json", lambda store: framework(store).get_global_messages(None)),
+    ("json", lambda store: framework(store).get_team_messages(None, ["a"])),
+])
+def test_adapters_refuse_none_for_a_location(package, call, store):
+    """To a query it is every location: one session would have the items of all."""
+    pytest.importorskip(package)
+    store.append(msgstore.user("of another one"), "chat")
+    with pytest.raises(msgstore.ArgumentError) as caught:
+        call(store)
+    assert str(caught.value) == "the location is None, a string was expected"
+    assert caught.value.code == "E_KIND"
+
+
+def write_agents(log, words):
+    session = adapter("openai_agents").MsgstoreSession(log, "l")
+    run(session.add_items([{"role": "user", "content": word} for word in words]))
+    return lambda log: run(adapter("openai_agents").MsgstoreSession(log, "l").get_items())
+
+
+def write_langchain(log, words):
+    from langchain_core.messages import HumanMessage
+    adapter("langchain").MsgstoreChatMessageHistory(log, "l").add_messages(
+        [HumanMessage(word) for word in words])
+    return lambda log: adapter("langchain").MsgstoreChatMessageHistory(log, "l").messages
+
+
+def write_pydantic_ai(log, words):
+    from pydantic_ai.messages import ModelRequest, UserPromptPart
+    adapter("pydantic_ai").save(log, "l", [ModelRequest([UserPromptPart(word)])
+                                           for word in words])
+    return lambda log: adapter("pydantic_ai").load(log, "l")
+
+
+def write_agent_framework(log, words):
+    from agent_framework import Message
+    run(adapter("agent_framework").MsgstoreHistoryProvider(log).save_messages(
+        "l", [Message("user", [word]) for word in words]))
+    return lambda log: run(
+        adapter("agent_framework").MsgstoreHistoryProvider(log).get_messages("l"))
+
+
+def write_adk(log, words):
+    from google.adk.events.event import Event
+    from google.genai import types
+    name = {"app_name": "a", "user_id": "u", "session_id": "s"}
+
+    async def write():
+        service = adapter("adk").MsgstoreSessionService(log)
+        session = await service.create_session(**name)
+        for word in words:
+            await service.append_event(session, Event(author="user", content=types.Content(
+                role="user", parts=[types.Part(text=word)])))
+
+    run(write())
+    return lambda log: run(
+        adapter("adk").MsgstoreSessionService(log).get_session(**name)).events
+
+
+def write_langgraph(log, words):
+    store = adapter("langgraph").MsgstoreStore(log)
+    for word in words:
+        store.put(("n",), word, {"a": 1})
+    return lambda log: adapter("langgraph").MsgstoreStore(log).search(("n",), limit=99)
+
+
+@pytest.mark.parametrize("package, write", [
+    ("agents", write_agents), ("langchain_core", write_langchain),
+    ("pydantic_ai", write_pydantic_ai), ("agent_framework", write_agent_framework),
+    ("google.adk", write_adk), ("langgraph", write_langgraph),
+])
+def test_adapters_warn_of_unreadable_records(package, write, tmp_path):
+    pytest.importorskip(package)
+    path = tmp_path / "log.msl"
+    with msgstore.open(path) as log:
+        read = write(log, [f"message {n}" for n in range(50)])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert len(read(log)) == 50
+    path.write_bytes(path.read_bytes().replace(b"message 20", b"message 2x"))
+    with pytest.warns(RuntimeWarning, match="log.msl.*verify"):
+        log = msgstore.open(path)
+    with log, pytest.warns(RuntimeWarning, match="are unreadable: messages may be missing"):
+        assert len(read(log)) == 49
+
+
 def test_langchain_history(store):
     pytest.importorskip("langchain_core")
     from langchain_core.chat_history import BaseChatMessageHistory
@@ -510,6 +658,88 @@ def test_adk_refuses_a_state_before_it_writes(store):
         assert got.state == {} and got.events == []
 
     asyncio.run(main())
+
+
+def test_adk_time_of_a_session_is_that_of_its_newest_event(store):
+    pytest.importorskip("google.adk")
+    from google.adk.events.event import Event
+    from google.genai import types
+    from msgstore.adapters.adk import MsgstoreSessionService
+
+    async def main():
+        service = MsgstoreSessionService(store)
+        made = await service.create_session(app_name="a", user_id="u", session_id="s")
+        await service.append_event(made, Event(
+            author="agent", timestamp=1000.123456, content=types.Content(role="model", parts=[
+                types.Part(text="I look."),
+                types.Part(function_call=types.FunctionCall(id="c", name="f", args={}))])))
+        got = await service.get_session(app_name="a", user_id="u", session_id="s")
+        listed = await service.list_sessions(app_name="a")
+        assert (made.last_update_time, got.last_update_time,
+                listed.sessions[0].last_update_time) == (1000.123456,) * 3
+
+    asyncio.run(main())
+
+
+def test_adk_session_is_as_before_when_an_event_is_not_stored(store):
+    pytest.importorskip("google.adk")
+    from google.adk.errors.session_not_found_error import SessionNotFoundError
+    from google.adk.events.event import Event
+    from google.adk.events.event_actions import EventActions
+    from msgstore.adapters.adk import MsgstoreSessionService
+
+    async def main():
+        service = MsgstoreSessionService(store)
+        made = await service.create_session(app_name="a", user_id="u", session_id="s")
+        other = object()  # what is temporary is not written, and may be anything
+        event = Event(author="a", timestamp=1000, actions=EventActions(
+            state_delta={"k": 1, "temp:t": other}))
+        assert await service.append_event(made, event) is event
+        assert made.state == {"k": 1, "temp:t": other} and made.last_update_time == 1000
+        assert event.actions.state_delta == {"k": 1}
+        got = await service.get_session(app_name="a", user_id="u", session_id="s")
+        assert got.state == {"k": 1} and got.events == [event] == made.events
+        for delta in ({"k": float("nan")}, {"k": 2}):
+            if delta["k"] == 2:
+                await service.delete_session(app_name="a", user_id="u", session_id="s")
+            with pytest.raises((msgstore.ArgumentError, SessionNotFoundError)):
+                await service.append_event(made, Event(
+                    author="a", timestamp=2000, actions=EventActions(state_delta=delta)))
+            assert made.state == {"k": 1, "temp:t": other} and made.events == [event]
+            assert made.last_update_time == 1000
+
+    asyncio.run(main())
+
+
+def test_adk_session_is_created_whole_or_not(store, monkeypatch):
+    pytest.importorskip("google.adk")
+    from msgstore.adapters.adk import MsgstoreSessionService
+
+    name = {"app_name": "a", "user_id": "u", "session_id": "s"}
+    state = {"app:a": 1, "user:u": 2, "k": 3}
+    calls = 0
+
+    def failing(location, facts, write=store.facts_set):
+        nonlocal calls
+        calls += 1
+        if calls == fails:
+            raise msgstore.StorageError("E_IO", "the disk is full")
+        write(location, facts)
+
+    async def main():
+        service = MsgstoreSessionService(store)
+        with pytest.raises(msgstore.StorageError):
+            await service.create_session(**name, state=state)
+        assert await service.get_session(**name) is None
+        assert (await service.list_sessions(app_name="a")).sessions == []
+
+    monkeypatch.setattr(store, "facts_set", failing)
+    for fails in (1, 2, 3, 4):
+        calls = 0
+        asyncio.run(main())
+    fails = calls = 0
+    made = asyncio.run(MsgstoreSessionService(store).create_session(**name, state=state))
+    assert made.state == state and calls == 4
 
 
 def test_adk_usage_is_noted(store):

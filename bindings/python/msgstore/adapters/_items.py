@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from typing import Any, Dict, List, Optional
+import warnings
+from typing import Any, Callable, Dict, List, Optional
 
-from .._ffi import ArgumentError
+from .._ffi import ArgumentError, _kind, encode
 from ..store import History, Message, Store
 
 
@@ -15,6 +17,44 @@ def store_of(store: Any) -> Store:
         raise ArgumentError("E_KIND", "the first argument is a "
                             f"{type(store).__name__}, a msgstore.Store was expected")
     return store
+
+
+def location_of(name: Any) -> str:
+    """Checks the name of a location, and returns it. To a query None is all of them."""
+    if not isinstance(name, str):
+        raise ArgumentError("E_KIND", f"the location is {_kind(name)}, a string was "
+                            "expected")
+    return name
+
+
+def warn_of(damaged: int, location: str) -> None:
+    """Warns if unreadable records may belong to what was read."""
+    if damaged:
+        warnings.warn(f"{damaged} records are unreadable: messages may be missing from "
+                      f"{location!r}", RuntimeWarning, stacklevel=3)
+
+
+def read(store: Store, location: str, **filters: Any) -> History:
+    """Returns a page of one location; warns of unreadable records."""
+    page = store.query(location_of(location), **filters)
+    warn_of(page.damaged, location)
+    return page
+
+
+async def settled(change: Callable[..., Any], *arguments: Any) -> Any:
+    """Runs a change in a thread. A task that is cancelled meanwhile ends when the change
+    has: no read after it meets a change that is still to come."""
+    running = asyncio.ensure_future(asyncio.to_thread(change, *arguments))
+    cancelled = False
+    while not running.done():
+        try:
+            await asyncio.wait({running})
+        except asyncio.CancelledError:
+            cancelled = True
+    if cancelled:
+        running.exception()  # otherwise asyncio logs that nobody asked for it
+        raise asyncio.CancelledError
+    return running.result()
 
 
 def text_of(content: Any) -> str:
@@ -33,10 +73,12 @@ def text_of(content: Any) -> str:
 def object_of(arguments: Any) -> Dict[str, Any]:
     """Returns the arguments of a call as an object, whatever the model wrote."""
     if isinstance(arguments, str):
+        written = arguments
         try:
-            arguments = json.loads(arguments)
-        except ValueError:
-            return {"INVALID_JSON": arguments}
+            arguments = json.loads(written)
+            encode(arguments)  # Python reads NaN and lone surrogates
+        except (ValueError, RecursionError):
+            return {"INVALID_JSON": written}
     return arguments if isinstance(arguments, dict) else {"value": arguments}
 
 

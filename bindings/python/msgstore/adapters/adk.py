@@ -28,7 +28,7 @@ from google.adk.sessions.state import State
 
 from .._ffi import encode
 from ..store import Message, Store, action, observation
-from ._items import chat, note_usage, store_of, wrap
+from ._items import chat, note_usage, read, store_of, wrap
 
 
 def _location(app_name: str, user_id: str, session_id: str) -> str:
@@ -55,7 +55,11 @@ def _state_of(facts: Dict[str, Any]) -> Dict[str, Any]:
     return state
 
 
-def _messages(event: Event) -> List[Message]:
+def _temporary(delta: Dict[str, Any]) -> Set[str]:
+    return {key for key in delta if key.startswith(State.TEMP_PREFIX)}
+
+
+def _messages(event: Event, temporary: Set[str]) -> List[Message]:
     """Makes messages of an event: the first has the event; its calls and results follow."""
     role = "user" if event.author == "user" else "assistant"
     parts = (event.content.parts if event.content else None) or []
@@ -70,10 +74,13 @@ def _messages(event: Event) -> List[Message]:
                                     part.function_response.id))
     for message in rest:
         message["agent_key"] = event.author
-    item = json.loads(event.model_dump_json(exclude_none=True))
+    item = json.loads(event.model_dump_json(
+        exclude_none=True, exclude={"actions": {"state_delta": temporary}}))
     first = rest.pop(0) if rest and not text else chat(role, text)
-    first["timestamp"] = event.timestamp
-    return [wrap(first, item), *rest]
+    made = [wrap(first, item), *rest]
+    for message in made:  # the last one has the time of the session
+        message["timestamp"] = event.timestamp
+    return made
 
 
 class MsgstoreSessionService(BaseSessionService):
@@ -100,16 +107,19 @@ class MsgstoreSessionService(BaseSessionService):
     def _facts(self, location: str) -> Dict[str, Any]:
         return self.store.facts(location)
 
-    def _set(self, location: str, values: Dict[str, Any]) -> None:
-        if values:
-            facts = {_KEY + key: [value] for key, value in values.items()}
+    def _set(self, location: str, values: Dict[str, Any],
+             facts: Optional[Dict[str, Any]] = None) -> None:
+        facts = {**(facts or {}), **{_KEY + key: [value] for key, value in values.items()}}
+        if facts:
             self.store.facts_set(location, facts)
 
-    def _apply(self, app: str, user: str, session: str, delta: Dict[str, Any]) -> None:
+    def _apply(self, app: str, user: str, session: str, delta: Dict[str, Any],
+               facts: Optional[Dict[str, Any]] = None) -> None:
+        """Sets the states, last that of the session with further facts, all or none."""
         parts = self._split(delta)
         self._set(_scope(app), parts["app"])
         self._set(_scope(app, user), parts["user"])
-        self._set(_location(app, user, session), parts["session"])
+        self._set(_location(app, user, session), parts["session"], facts)
 
     def _state(self, app: str, user: str, own: Dict[str, Any]) -> Dict[str, Any]:
         state = dict(own)
@@ -156,8 +166,7 @@ class MsgstoreSessionService(BaseSessionService):
             created = time.time()
             name = json.dumps([user, session], ensure_ascii=False)
             self.store.facts_set(_sessions(app), {name: created})
-            self.store.facts_set(location, {"created": created})
-            self._apply(app, user, session, state)
+            self._apply(app, user, session, state, {"created": created})
             made = self._session(app, user, session, [])
         assert made is not None
         return made
@@ -176,7 +185,7 @@ class MsgstoreSessionService(BaseSessionService):
         if found is None or limit == 0:
             return found
         events = [Event.model_validate(m["item"])
-                  for m in self.store.query(_location(app, user, session)) if "item" in m]
+                  for m in read(self.store, _location(app, user, session)) if "item" in m]
         if config and config.after_timestamp is not None:
             events = [e for e in events if e.timestamp >= config.after_timestamp]
         found.events = events[-limit:] if limit else events
@@ -227,8 +236,10 @@ class MsgstoreSessionService(BaseSessionService):
             if not self._is_there(location):
                 raise SessionNotFoundError(f"Session {session.id} not found.")
             delta = event.actions.state_delta if event.actions else {}
+            temporary = _temporary(delta)
+            delta = {key: value for key, value in delta.items() if key not in temporary}
             encode(delta)  # refused before anything is written
-            seq = self.store.append(_messages(event), location)[0]
+            seq = self.store.append(_messages(event, temporary), location)[0]
             usage = event.usage_metadata
             if usage is not None:
                 thoughts = usage.thoughts_token_count or 0
@@ -243,7 +254,7 @@ class MsgstoreSessionService(BaseSessionService):
     async def append_event(self, session: Session, event: Event) -> Event:
         if event.partial:
             return event
+        await asyncio.to_thread(self._append, session, event)
         event = await super().append_event(session=session, event=event)
         session.last_update_time = event.timestamp
-        await asyncio.to_thread(self._append, session, event)
         return event

@@ -9,7 +9,7 @@ from agent_framework import HistoryProvider
 from agent_framework import Message as ChatMessage
 
 from ..store import Message, Store, action, observation
-from ._items import chat, items, object_of, store_of, text_of, wrap
+from ._items import chat, items, object_of, read, store_of, text_of, wrap
 
 
 def _messages(message: ChatMessage) -> List[Message]:
@@ -44,7 +44,7 @@ class MsgstoreHistoryProvider(HistoryProvider):
     async def get_messages(self, session_id: Optional[str], *,
                            state: Optional[Dict[str, Any]] = None,
                            **kwargs: Any) -> List[ChatMessage]:
-        found = await asyncio.to_thread(self.store.query, self._location(session_id))
+        found = await asyncio.to_thread(read, self.store, self._location(session_id))
         return [ChatMessage.from_dict(item) for item in items(found)]
 
     async def save_messages(self, session_id: Optional[str],

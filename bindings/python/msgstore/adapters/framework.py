@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from ..store import Message, Store
-from ._items import store_of
+from ._items import location_of, store_of
 
 Messages = List[Message]
 
@@ -24,21 +24,22 @@ class MessageStore:
 
     def get_conversation_messages(self, location: str,
                                   limit: Optional[int] = None) -> Messages:
-        return self.store.query(location, views=["conversation"], limit=limit)
+        return self.store.query(location_of(location), views=["conversation"], limit=limit)
 
     def get_agent_messages(self, location: str, agent_key: str,
                            limit: Optional[int] = None) -> Messages:
-        return self.store.query(location, views=["agent"], agent_key=agent_key, limit=limit)
+        return self.store.query(location_of(location), views=["agent"],
+                                agent_key=agent_key, limit=limit)
 
     def get_global_messages(self, location: str, limit: Optional[int] = None) -> Messages:
-        return self.store.query(location, views=["global"], limit=limit)
+        return self.store.query(location_of(location), views=["global"], limit=limit)
 
     def get_team_messages(self, location: str, agent_keys: Sequence[str],
                           limit: Optional[int] = None) -> Messages:
         if not agent_keys:
             return []
-        return self.store.query(location, views=["team"], agent_keys=agent_keys,
-                                limit=limit)
+        return self.store.query(location_of(location), views=["team"],
+                                agent_keys=agent_keys, limit=limit)
 
     def add_message(self, location: str, message: Mapping[str, Any],
                     agent_key: Optional[str] = None) -> int:

@@ -9,7 +9,8 @@ from langchain_core.messages import (AIMessage, BaseMessage, HumanMessage, ToolM
                                      message_to_dict, messages_from_dict)
 
 from ..store import Message, Store, action, observation
-from ._items import chat, items, note_usage, store_of, text_of, wrap
+from ._items import (chat, items, location_of, note_usage, read, store_of, text_of,
+                     wrap)
 
 
 def _messages(message: BaseMessage) -> List[Message]:
@@ -46,11 +47,11 @@ class MsgstoreChatMessageHistory(BaseChatMessageHistory):
 
     def __init__(self, store: Store, session_id: str):
         self.store = store_of(store)
-        self.session_id = session_id
+        self.session_id = location_of(session_id)
 
     @property
     def messages(self) -> List[BaseMessage]:  # type: ignore[override]
-        return messages_from_dict(items(self.store.query(self.session_id)))
+        return messages_from_dict(items(read(self.store, self.session_id)))
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         made = [_messages(message) for message in messages]

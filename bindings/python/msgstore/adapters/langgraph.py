@@ -41,7 +41,7 @@ from langgraph.store.base import (BaseStore, GetOp, Item, ListNamespacesOp, Matc
 
 from .._ffi import ArgumentError, ConflictError, NotFoundError, UnsupportedError
 from ..store import History, Message, Store
-from ._items import store_of, wrap
+from ._items import read, store_of, warn_of, wrap
 
 _PAGE = 64       # most checkpoints in one read; the first read of a list has one
 _TRIES = 1000    # of a put, while other writers put into the same thread
@@ -196,7 +196,9 @@ class MsgstoreSaver(BaseCheckpointSaver[str]):
     def _places(self, config: Optional[RunnableConfig]) -> List[Tuple[str, str]]:
         """The threads and namespaces that a config selects."""
         if config is None:
-            found = [_names(one["location"]) for one in self.store.locations("langgraph[")]
+            listed = self.store.locations("langgraph[")
+            warn_of(listed.damaged, "langgraph")
+            found = [_names(one["location"]) for one in listed]
             return [(thread, ns) for thread, ns in found]
         thread = str(_of(config)["thread_id"])
         ns = _of(config).get("checkpoint_ns")
@@ -503,8 +505,8 @@ class MsgstoreStore(BaseStore):
         """The items of a namespace, the last first; of one key the last."""
         before, seen = None, set()
         while True:
-            page = self.store.query(_name("langgraph-store", *namespace), types=["data"],
-                                    limit=_PAGE, before_seq=before)
+            page = read(self.store, _name("langgraph-store", *namespace), types=["data"],
+                        limit=_PAGE, before_seq=before)
             for message in reversed(page):
                 if message["agent_key"] not in seen:
                     yield message
@@ -514,7 +516,7 @@ class MsgstoreStore(BaseStore):
             before = page[0].seq
 
     def _stored(self, namespace: Tuple[str, ...], key: str) -> History:
-        return self.store.query(_name("langgraph-store", *namespace), agent_key=key)
+        return read(self.store, _name("langgraph-store", *namespace), agent_key=key)
 
     def _get(self, op: GetOp) -> Optional[Item]:
         found = self._stored(op.namespace, op.key)
@@ -526,7 +528,7 @@ class MsgstoreStore(BaseStore):
                                    "without a query, or by Store.search", "query")
         prefix = tuple(op.namespace_prefix)
         below = {_names(m["agent_key"]) for m in
-                 self.store.query(_name("langgraph-below", *prefix), types=["data"])}
+                 read(self.store, _name("langgraph-below", *prefix), types=["data"])}
         if prefix:
             below.add(prefix)
         found = heapq.merge(*map(self._numbered, sorted(below)), reverse=True,
@@ -541,8 +543,9 @@ class MsgstoreStore(BaseStore):
         return ((message.seq, namespace, message) for message in self._down(namespace))
 
     def _list(self, op: ListNamespacesOp) -> List[Tuple[str, ...]]:
-        found = {_names(one["location"])
-                 for one in self.store.locations("langgraph-store[")}
+        listed = self.store.locations("langgraph-store[")
+        warn_of(listed.damaged, "langgraph-store")
+        found = {_names(one["location"]) for one in listed}
         chosen = {namespace[:op.max_depth] for namespace in found
                   if all(_selects(one, namespace) for one in op.match_conditions or ())}
         return sorted(chosen)[op.offset:op.offset + op.limit]

@@ -19,7 +19,8 @@ from agents.memory import SessionSettings
 
 from .._ffi import ArgumentError, NotFoundError
 from ..store import Message, Store, action, observation
-from ._items import chat, items, object_of, store_of, text_of, wrap
+from ._items import (chat, items, location_of, object_of, read, settled, store_of,
+                     text_of, wrap)
 
 
 def _message(item: Dict[str, Any]) -> Message:
@@ -83,7 +84,7 @@ class MsgstoreSession:
         self.session_settings: Optional[SessionSettings] = SessionSettings().resolve(
             session_settings)
         self.store = store_of(store)
-        self.location = location or session_id
+        self.location = location_of(session_id if location is None else location)
         self._lock = threading.Lock()
 
     async def get_items(self, limit: Optional[int] = None) -> List[Any]:
@@ -97,7 +98,7 @@ class MsgstoreSession:
     def _newest(self, limit: Optional[int]) -> List[Any]:
         if limit is None:
             return self._read()
-        found = self.store.query(self.location, limit=limit)
+        found = read(self.store, self.location, limit=limit)
         own = items(found)
         return own if len(own) == len(found) else self._read()[-limit:]
 
@@ -105,8 +106,8 @@ class MsgstoreSession:
         """Returns the newest compaction that has something for a session."""
         before = None
         while True:
-            found = self.store.query(self.location, types=["compaction"], limit=1,
-                                     before_seq=before)
+            found = read(self.store, self.location, types=["compaction"], limit=1,
+                         before_seq=before)
             if not found:
                 return None
             made = _compaction(found[0])
@@ -121,26 +122,26 @@ class MsgstoreSession:
         made = made or self._in_use()
         end = None if last is None else last + 1
         if made is None:
-            return items(self.store.query(self.location, before_seq=end))
-        found = made.items + items(self.store.query(
-            self.location, before_seq=made.seq, limit=made.keep)) if made.keep else made.items
-        return found + items(self.store.query(self.location, after_seq=made.seq,
-                                              before_seq=end))
+            return items(read(self.store, self.location, before_seq=end))
+        found = made.items + items(read(
+            self.store, self.location, before_seq=made.seq,
+            limit=made.keep)) if made.keep else made.items
+        return found + items(read(self.store, self.location, after_seq=made.seq,
+                                  before_seq=end))
 
     async def add_items(self, items: List[Any]) -> None:
         """Appends items, all or none."""
         if items:
-            await asyncio.to_thread(self.store.append, [_message(i) for i in items],
-                                    self.location)
+            await settled(self.store.append, [_message(i) for i in items], self.location)
 
     async def pop_item(self) -> Optional[Any]:
         """Removes the newest item and returns it; None if there is none."""
-        return await asyncio.to_thread(self._pop)
+        return await settled(self._pop)
 
     def _pop(self) -> Optional[Any]:
         before = None
         while True:
-            newest = self.store.query(self.location, limit=1, before_seq=before)
+            newest = read(self.store, self.location, limit=1, before_seq=before)
             if not newest:
                 return None
             before = newest[0].seq
@@ -169,7 +170,7 @@ class MsgstoreSession:
 
     async def clear_session(self) -> None:
         """Removes all items."""
-        await asyncio.to_thread(self.store.rewind, self.location, 0)
+        await settled(self.store.rewind, self.location, 0)
 
 
 def _plain(item: Any) -> Any:
@@ -284,8 +285,8 @@ class MsgstoreCompactionSession(MsgstoreSession):
         if not made:
             raise ArgumentError("E_MISSING", "the compaction has no items; the history is "
                                 "as before")
-        await asyncio.to_thread(self._compact, before, last, made, usage,
-                                "auto" if response_id else "manual")
+        await settled(self._compact, before, last, made, usage,
+                      "auto" if response_id else "manual")
 
     def _now(self) -> Any:
         made = self._in_use()

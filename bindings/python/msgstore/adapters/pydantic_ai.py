@@ -16,7 +16,7 @@ from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRe
 
 from .. import store as _stores
 from ..store import Store
-from ._items import note_usage
+from ._items import note_usage, read
 
 
 def save(store: Store, location: str, messages: Sequence[ModelMessage]) -> List[int]:
@@ -45,5 +45,5 @@ def save(store: Store, location: str, messages: Sequence[ModelMessage]) -> List[
 
 def load(store: Store, location: str, newest: Optional[int] = None) -> List[ModelMessage]:
     """Returns the conversation as saved; ``newest`` keeps the newest stored messages."""
-    found: List[Any] = list(store.query(location, limit=newest, format="pydantic-ai"))
+    found: List[Any] = list(read(store, location, limit=newest, format="pydantic-ai"))
     return ModelMessagesTypeAdapter.validate_python(found)
