@@ -3,7 +3,8 @@
  * The only section that makes system calls on files. It uses:
  *
  *   POSIX    open close fstat pread pwrite fsync mmap munmap rename unlink readlink chown
- *            chmod getrlimit getpid geteuid clock_gettime; flock, except on Linux
+ *            chmod getrlimit getpid geteuid clock_gettime fcntl(F_DUPFD, F_SETFD); flock,
+ *            except on Linux
  *   Linux    fcntl(F_OFD_SETLK) fdatasync fallocate madvise mprotect posix_fadvise
  *            fstatfs process_madvise pwritev2 /proc/sys/kernel/random/boot_id
  *   macOS    fcntl(F_FULLFSYNC) sysctl(KERN_BOOTTIME)
@@ -345,12 +346,24 @@ extern char *strchr(const char *text, int c);
 #define MS__FADV_WILLNEED       3
 #define MS__RWF_DSYNC           2
 
+/* Returns another number for an open file, which is none of a standard stream: what a
+ * program prints whose streams are closed would be written over the log. */
+static int ms__os_above_streams(int fd)
+{
+    int above = fcntl(fd, F_DUPFD, 3), code = errno;
+    (void)close(fd);
+    errno = code;
+    if (above >= 0) (void)fcntl(above, F_SETFD, FD_CLOEXEC);
+    return above;
+}
+
 static int ms__os_open(MS__UNUSED void *ctx, const char *path, unsigned how,
                        ms_file *file)
 {
     int flags = (how & MS_OS_WRITE ? O_RDWR : O_RDONLY) | MS__O_CLOEXEC | O_NONBLOCK;
     if (how & MS_OS_CREATE) flags |= O_CREAT;
     int fd = open(path, flags, 0600);
+    if (fd >= 0 && fd < 3) fd = ms__os_above_streams(fd);
     *file = fd;
     return fd < 0 ? errno : 0;
 }

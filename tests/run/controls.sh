@@ -1158,6 +1158,8 @@ controls()
     control thinking_is_sent_without_its_item gcc test_previous \
         request_sends_all_when_thinking_belongs_to_an_item_that_the_server_has 100 \
         ms__previous_fits '!ms__thought_leads(item, number)' 'false'
+    control log_is_a_standard_stream gcc test_os what_is_printed_is_not_written_over_the_log \
+        100 ms__os_open 'fd >= 0 && fd < 3' 'fd == 1000'
     control call_is_sent_as_a_block gcc test_answer \
         call_stored_as_a_block_is_left_out_when_its_maker_is_asked 100 \
         ms__item_as_blocks 'stay += ms__block_stays(it.value)' '(void)it'

@@ -4,6 +4,8 @@
 #define _GNU_SOURCE
 #include "open_logs.h"
 
+#include <sys/wait.h>
+
 
 /* ---- files ---- */
 
@@ -51,6 +53,37 @@ TEST_WITH(ON_LOGS, started_programs_do_not_inherit_the_file)
     ms_close(reader);
     log_close(&s);
     assert_int_equal(descriptors_of(s.path), 0);
+    store_close(&s);
+}
+
+/* A process whose standard streams are closed, as services can be started, opens a log,
+ * and a library that it calls prints. */
+static int opens_without_streams(const test_store *s)
+{
+    ms_store *store;
+    ms_envelope m = ms_user_message(ms_text("kept"));
+    for (int file = 0; file < 3; file++) (void)close(file);
+    if (ms_log_open(&store, &s->log, NULL) != MS_OK) return 1;
+    if (ms_append(store, MS_STR("l"), &m, NULL, NULL) != MS_OK) return 2;
+    for (int file = 0; file < 3; file++)
+        if (write(file, "printed", 7) != -1 || errno != EBADF) return 3;
+    if (descriptors_of(s->path) < 1) return 4;
+    ms_close(store);
+    return 0;
+}
+
+TEST(what_is_printed_is_not_written_over_the_log)
+{
+    int status = 0;
+    test_store s = log_at(0, MS_ENGINE_AUTO);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) _exit(opens_without_streams(&s));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(WEXITSTATUS(status), 0);
+    ms_store *reader = log_reader(&s);
+    must_have(reader, 1);
+    ms_close(reader);
     store_close(&s);
 }
 
