@@ -855,7 +855,7 @@ static const struct answer_wire {
          "{\"type\":\"mcp_tool_result\",\"tool_use_id\":\"mcptoolu_%u\",\"is_error\":false,"
          "\"content\":[{\"type\":\"text\",\"text\":\"t\"}]}"}},
     [MS_WIRE_GEMINI] = {
-        gemini_body, gemini_stream, {"STOP", "STOP", "OTHER", "MAX_TOKENS"},
+        gemini_body, gemini_stream, {"STOP", "STOP", "FINISH_REASON_UNSPECIFIED", "OTHER"},
         {"{\"executableCode\":{\"language\":\"PYTHON\",\"code\":\"print(%u)\"}}",
          "{\"codeExecutionResult\":{\"outcome\":\"OUTCOME_OK\",\"output\":\"%u\"}}",
          "{\"toolCall\":{\"id\":\"t%u\",\"toolType\":\"X\",\"args\":{}}}",

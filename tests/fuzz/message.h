@@ -109,7 +109,7 @@ static ms_envelope message_of(fuzz_input *in)
 /* Blocks that a program signs as a provider's go to that provider as they are: that it
  * takes them is the word of the program, not the library's. A call among them is left out,
  * so a list of one is no exception. */
-static bool has_signed_blocks(const ms_envelope *m)
+static inline bool has_signed_blocks(const ms_envelope *m)
 {
     return m->type == MS_T_MULTIMODAL_PART && m->role == MS_ROLE_ASSISTANT &&
            m->content.json && has_text(m->extra, "\"signed\"") &&
