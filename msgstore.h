@@ -16330,8 +16330,9 @@ extern char *strchr(const char *text, int c);
 #define MS__FADV_WILLNEED       3
 #define MS__RWF_DSYNC           2
 
-/* Returns another number for an open file, which is none of a standard stream: what a
- * program prints whose streams are closed would be written over the log. */
+/* Gives an open file a number above those of the standard streams. In a program whose
+ * streams are closed it has one of theirs, and what is printed would be written over the
+ * log. -1: errno has the reason, and the file is closed. */
 static int ms__os_above_streams(int fd)
 {
     int above = fcntl(fd, F_DUPFD, 3), code = errno;
