@@ -5285,13 +5285,15 @@ static ms_result ms__pg_flush_step(ms__pg *s, ms__pg_line *line, void *ctx, ms_e
 }
 
 /* Returns the durable number: all messages that are committed now. A client that only
- * reads may not lock: its number is of what is committed. */
+ * reads may not lock: its number is of what is committed. So is that of a distributed
+ * server, whose nodes have a log each and their own settings. */
 static ms_result ms__pg_sync(ms_store *store, uint64_t *durable_seq, ms_error *err)
 {
     ms__pg *s = ms__pg_of(store);
     ms_stat stat;
     MS__PG_TRY(ms__pg_sum(s, true, &stat, err));
-    for (unsigned k = 0; k < MS_PG_BUCKETS && !s->desc.read_only; k++) {
+    bool flushes = !s->desc.read_only && !s->routed;
+    for (unsigned k = 0; k < MS_PG_BUCKETS && flushes; k++) {
         if (k > 0 && s->owner[k] == s->owner[k - 1]) continue;
         MS__PG_TRY(ms__pg_call(s, s->owner[k], ms__pg_flush_step, &k, err));
     }
