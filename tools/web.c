@@ -70,6 +70,7 @@ typedef struct client {
 
 typedef struct server {
     const web_server *desc;
+    int listening;            /* socket */
     char token[TOKEN_CHARS + 1];
     char hosts[2][32];        /* "127.0.0.1:8080", "localhost:8080" */
     client clients[WEB_CONNECTIONS + 1];
@@ -297,18 +298,18 @@ static void on_completed(void *ctx, struct MHD_Connection *connection, void **st
 }
 
 /* Ends connections that take too long, however little they send now and then. Returns
- * whether there are any connections. */
-static bool end_slow(server *s)
+ * the number of connections. */
+static size_t end_slow(server *s)
 {
-    bool any = false;
+    size_t n = 0;
     double now = clock_seconds();
     for (size_t i = 0; i < COUNT_OF(s->clients); i++) {
         client *c = &s->clients[i];
         if (c->fd < 0) continue;
-        any = true;
+        n++;
         if (now - c->since > WEB_SECONDS) shutdown(c->fd, SHUT_RDWR);
     }
-    return any;
+    return n;
 }
 
 /* Listens on the port of 127.0.0.1. Returns the socket, or -1; *port: the one it has. */
@@ -375,7 +376,10 @@ static int wait_and_run(server *s, struct MHD_Daemon *daemon, const sigset_t *ou
         complain("a socket has a number that select() does not take");
         return FAILED;
     }
-    struct timespec wait = {1, 0}, *limit = end_slow(s) ? &wait : NULL;
+    size_t connections = end_slow(s);
+    /* Further ones wait in the kernel's queue: the library would accept and reset them. */
+    if (connections >= WEB_CONNECTIONS) FD_CLR(s->listening, &to_read);
+    struct timespec wait = {1, 0}, *limit = connections > 0 ? &wait : NULL;
     if (mhd.get_timeout(daemon, &ms) == MHD_YES && (limit == NULL || ms < 1000)) {
         wait.tv_sec = (time_t)(ms / 1000);
         wait.tv_nsec = (long)(ms % 1000) * 1000000;
@@ -400,6 +404,7 @@ static int serve(server *s, int fd, const char *url)
 {
     sigset_t outside;
     take_signals(&outside);
+    s->listening = fd;
     struct MHD_Daemon *daemon = mhd.start_daemon(
         MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, s,
         MHD_OPTION_EXTERNAL_LOGGER, log_nothing, NULL,

@@ -320,6 +320,9 @@ controls_of_the_tool()
         tools/web.c:is_own_origin 'o.hosts == 1 && !o.other' 'true'
     control every_address_is_served tool test_tool_serve serve_only_loopback_listens 100 \
         tools/web.c:listen_on 'INADDR_LOOPBACK' 'INADDR_ANY'
+    control connection_beyond_the_most_is_reset tool test_tool_serve \
+        serve_connections_beyond_the_most_wait_for_their_turn 100 \
+        tools/web.c:wait_and_run 'connections >= WEB_CONNECTIONS' 'false'
 }
 
 controls_of_the_bindings()

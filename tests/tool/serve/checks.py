@@ -21,7 +21,7 @@ SCALE = float(os.environ.get("MS_TEST_SCALE") or 100) / 100  # percent
 ONLY = os.environ.get("MS_TEST_ONLY", "")
 LOG = os.path.join(FOLDER, "my.log")
 COUNT = 120
-IDLE, SECONDS = 10, 20        # WEB_IDLE, WEB_SECONDS
+CONNECTIONS, IDLE, SECONDS = 32, 10, 20  # WEB_CONNECTIONS, WEB_IDLE, WEB_SECONDS
 failed = []
 started = []                  # servers
 
@@ -426,6 +426,28 @@ def thousands_of_connections_take_bounded_memory():
         assert len(server.ask()[2]) > 100000
     grown = server.memory() - start
     assert grown < 8 << 20, "%d connections took %d bytes" % (n, grown)
+
+
+@test
+def connections_beyond_the_most_wait_for_their_turn():
+    request = b"GET %sstate HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nConnection: close\r\n\r\n" % (
+        server.path.encode(), server.port)
+    for _ in range(10):
+        idle = [server.socket() for _ in range(CONNECTIONS)]
+        time.sleep(0.05)  # it has all of them
+        waiting = [server.socket(request) for _ in range(5)]
+        waiting[0].settimeout(0.1)
+        try:
+            got = waiting[0].recv(1)
+        except socket.timeout:
+            got = None
+        assert got is None, "answered beside %d connections: %r" % (CONNECTIONS, got)
+        for s in idle:
+            s.close()
+        for s in waiting:
+            s.settimeout(60)
+            assert s.recv(100).startswith(b"HTTP/1.1 200 ")
+            s.close()
 
 
 @test
