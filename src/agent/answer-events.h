@@ -188,8 +188,9 @@ static void ms__answer_gemini(ms_answer_stream *a, ms_str event)
         bool thought =
             ms_json_kind_of(ms__json_path(it.value, "thought")) == MS_JSON_TRUE;
         ms_str text = ms__json_path(it.value, "text");
-        bool bare = text.len == 2 && !thought && a->last_kind != MS__ANSWER_TEXT &&
-                    ms__answer_has_more(it.value, "text"); /* a signature without text */
+        bool bare = text.len == 2 && !thought && /* a signature, and no text takes it */
+                    !*ms__answer_part_place(a, MS__ANSWER_TEXT, a->n_parts) &&
+                    ms__answer_has_more(it.value, "text");
         ms__answer_part_kind kind = call                 ? MS__ANSWER_CALL
                                     : !text.ptr || bare ? MS__ANSWER_OTHER
                                     : thought ? MS__ANSWER_THOUGHT : MS__ANSWER_TEXT;

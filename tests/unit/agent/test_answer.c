@@ -718,13 +718,15 @@ TEST(signature_on_an_empty_text_is_sent_back)
         "{\"text\":\"\",\"thoughtSignature\":\"S\"},{\"text\":\"x\"}",
         "{\"functionCall\":{\"name\":\"f\",\"args\":{},\"id\":\"1\"},\"thoughtSignature\":\"T\"},"
         "{\"text\":\"\",\"thoughtSignature\":\"S\"}",
+        "{\"text\":\"\",\"thoughtSignature\":\"S\"}", /* after one that has nothing */
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         char body[400];
         ask_anew();
         ms_request_desc desc = desc_of("gemini");
-        snprintf(body, sizeof body, "{\"candidates\":[{\"content\":{\"parts\":[%s]},"
-                                    "\"finishReason\":\"STOP\"}],\"modelVersion\":\"m\"}", rows[i]);
+        snprintf(body, sizeof body, "{\"candidates\":[{\"content\":{\"parts\":[%s%s]},"
+                                    "\"finishReason\":\"STOP\"}],\"modelVersion\":\"m\"}",
+                 i == 2 ? "{\"text\":\"\"}," : "", rows[i]);
         assert_int_equal(ms_answer(&desc, ms_str_of(body), NULL, NULL), MS_OK);
         if (i == 1) add(ms_observation(ms_text("r"), MS_STR("1")));
         else add(ms_user_message(ms_text("v")));
