@@ -13,9 +13,9 @@
  * record is read to its last byte, in bounded steps; nothing behind the end of the file
  * is touched. Opened to be written, it takes messages and changes; closed and opened
  * again, what was appended is there, and, where nothing was damaged, as many messages as
- * before; but where it had an INDEX record, or a header over a body that is not its own,
- * which with checks that hold may hide what they like. Left out: full disks and failing
- * calls, see fuzz_ops.c; two writers at once.
+ * before; but where it had an INDEX record, a header over a body that is not its own, or
+ * numbers that do not rise, which with checks that hold may hide what they like. Left
+ * out: full disks and failing calls, see fuzz_ops.c; two writers at once.
  */
 
 #define _GNU_SOURCE
@@ -92,12 +92,13 @@ static uint64_t walk(unsigned char *file, uint64_t size, bool fit)
     return at;
 }
 
-/* Is there perhaps an INDEX record, or a header that holds over a body that does not?
- * With checks that hold they may hide what they like, the second what comes to stand
- * inside. */
+/* Is there perhaps an INDEX record, a header that holds over a body that does not, or a
+ * message whose number is not above the last one's? With checks that hold they may hide
+ * what they like, the second what comes to stand inside, the third what comes again. */
 static bool may_hide(void)
 {
     const unsigned char *file = drive.rw;
+    uint64_t last = 0;
     for (uint64_t at = SUPER_SIZE; at + 48 <= drive.size; at += 8) {
         const unsigned char *r = file + at;
         size_t size = file_padded(file_get32(r));
@@ -105,6 +106,9 @@ static bool may_hide(void)
         if (size < 48 || file_get32(r + FILE_AT_CHECK) != file_check(file + 24, at, r)) continue;
         if (size > drive.size - at) return true;
         if (file_body_check(r) != file_get32(r + FILE_AT_BODY_CHECK)) return true;
+        if (r[4] != 1) continue;
+        if (file_get64(r + 8) <= last) return true;
+        last = file_get64(r + 8);
     }
     return false;
 }
