@@ -931,8 +931,8 @@ TEST(signature_on_an_empty_text_is_sent_back)
 {
     static const char *const rows[] = {
         "{\"text\":\"\",\"thoughtSignature\":\"S\"},{\"text\":\"x\"}",
-        "{\"functionCall\":{\"name\":\"f\",\"args\":{},\"id\":\"1\"},\"thoughtSignature\":\"T\"},"
-        "{\"text\":\"\",\"thoughtSignature\":\"S\"}",
+        ("{\"functionCall\":{\"name\":\"f\",\"args\":{},\"id\":\"1\"},\"thoughtSignature\":\"T\"},"
+         "{\"text\":\"\",\"thoughtSignature\":\"S\"}"),
         "{\"text\":\"\",\"thoughtSignature\":\"S\"}", /* after one that has nothing */
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
