@@ -36763,7 +36763,8 @@ static void ms__answer_anthropic(ms_answer_stream *a, ms_str event)
         ms__answer_part_put(a, MS__ANSWER_OTHER, index, MS__ANSWER_DATA, delta,
                             "partial_json");
     ms__answer_but(a, event, "type id role model content stop_reason stop_sequence usage "
-                             "index content_block delta");
+                             "index content_block delta "
+                             "amazon-bedrock-invocationMetrics");
     ms__answer_but(a, delta, "type text thinking signature citation partial_json content "
                              "encrypted_content stop_reason stop_sequence");
 }

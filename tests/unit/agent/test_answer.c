@@ -767,7 +767,8 @@ TEST(members_that_are_not_stored_are_counted)
          "\"text\":\"x\"}}\n\ndata: {\"type\":\"content_block_stop\",\"index\":1}\n\n"
          "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\",\"container\":{"
          "\"id\":\"c\"}},\"context_management\":{\"applied_edits\":[{}]},\"usage\":{"
-         "\"output_tokens\":2}}\n\ndata: {\"type\":\"message_stop\"}\n\n", 3, 2},
+         "\"output_tokens\":2}}\n\ndata: {\"type\":\"message_stop\","
+         "\"amazon-bedrock-invocationMetrics\":{\"inputTokenCount\":1}}\n\n", 3, 2},
         {"anthropic", /* a delta of a type that is not known */
          "{\"type\":\"message\",\"content\":[{\"type\":\"text\",\"text\":\"x\"}],"
          "\"stop_reason\":\"refusal\",\"stop_details\":{\"explanation\":\"e\"}}",
