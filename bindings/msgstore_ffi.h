@@ -129,9 +129,9 @@ MS_API int ms_ffi_union(ms_store **store, ms_store *const *stores, size_t n_stor
  *   answer      body: a provider's answer as it came. provider*, location*, agent_key,
  *               text_type: the type of its texts, as ms_request_desc explains it;
  *               sent: of the report of its own request -> first_seq, last_seq, messages,
- *               calls (0: no call to run), stop. An error with the path "usage": the
- *               messages are stored, the note of their usage is not; repeat the note,
- *               not the call
+ *               calls (0: no call to run), left_out: names of members that are not
+ *               stored; stop. An error with the path "usage": the messages are stored,
+ *               the note of their usage is not; repeat the note, not the call
  *   compact_plan  what a compaction would cover. keep*: tokens of the newest messages,
  *               which stay; and the arguments of request -> due, cost, first_seq, upto
  *               (0: nothing can be covered now), messages, kept
@@ -1262,6 +1262,7 @@ static ms_result ms_ffi__answer(ms_ffi__state *f)
     ms_ffi__number(f, "last_seq", answered.last_seq);
     ms_ffi__number(f, "messages", answered.messages);
     ms_ffi__number(f, "calls", answered.calls);
+    ms_ffi__number(f, "left_out", answered.left_out);
     ms_ffi__string(f, "stop", ms_str_of(answered.stop));
     return MS_OK;
 }

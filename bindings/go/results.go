@@ -54,8 +54,9 @@ type Answered struct {
 	FirstSeq uint64 `json:"first_seq"`
 	LastSeq  uint64 `json:"last_seq"`
 	Messages uint64 `json:"messages"`
-	Calls    uint64 `json:"calls"` // 0: no tool is to be called
-	Stop     string `json:"stop"`  // the provider's reason to stop
+	Calls    uint64 `json:"calls"`    // 0: no tool is to be called
+	LeftOut  uint64 `json:"left_out"` // names of members that are not stored
+	Stop     string `json:"stop"`     // the provider's reason to stop
 }
 
 // A Call is a call of a tool without a result.

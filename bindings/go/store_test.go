@@ -369,9 +369,10 @@ func TestAgentReadsAsksAndAnswers(t *testing.T) {
 	must(t, err)
 	to := Answer{Provider: OpenAI, Location: "j", AgentKey: "w"}
 	answered, err := s.Answer(to, []byte(`{"choices":[{"message":{"tool_calls":[{"id":"c1",
-		"function":{"name":"count","arguments":"{\"of\":[1,2]}"}}]}}]}`))
+		"function":{"name":"count","arguments":"{\"of\":[1,2]}"}}],"annotations":[{}]}}]}`))
 	must(t, err)
 	equal(t, answered.Calls, uint64(1))
+	equal(t, answered.LeftOut, uint64(1))
 	pending, err := s.Pending("j", "w")
 	must(t, err)
 	equal(t, string(pending.Calls[0].Args), `{"of":[1,2]}`)

@@ -178,6 +178,8 @@ export interface Answered {
   messages: number;
   /* The number of tools to call now. */
   calls: number;
+  /* The number of names of members that are not stored, such as `annotations`. */
+  left_out: number;
   /* The provider's word for the reason of its stop. */
   stop: string;
 }

@@ -12,7 +12,7 @@ static bool ms__answer_has_more(ms_str block, const char *held)
     ms_str name;
     while (it.object && ms_json_next(&it))
         if (ms__string_between(it.key, &name) && !ms__has_word(held, name) &&
-            ms_json_kind_of(it.value) != MS_JSON_NULL && it.value.len > 2)
+            !ms__answer_is_empty(it.value))
             return true;
     return false;
 }
@@ -45,9 +45,9 @@ static void ms__answer_said(ms_answer_stream *a, ms_str m)
 {
     ms_str content = ms__json_path(m, "content");
     ms_json_iter it = ms_json_iterate(content);
+    bool known = !ms__answer_is_empty(ms__json_path(m, "reasoning_content"));
     ms__answer_part_put(a, MS__ANSWER_THOUGHT, 0, MS__ANSWER_BODY, m,
-                        ms__json_path(m, "reasoning_content").ptr ? "reasoning_content"
-                                                                  : "reasoning");
+                        known ? "reasoning_content" : "reasoning");
     ms__answer_details(a, ms__json_path(m, "reasoning_details"));
     ms__answer_part_put(a, MS__ANSWER_TEXT, 0, MS__ANSWER_BODY, m, "refusal");
     if (ms_json_kind_of(content) == MS_JSON_STRING)
@@ -56,11 +56,14 @@ static void ms__answer_said(ms_answer_stream *a, ms_str m)
         ms_str thinking = ms__json_path(it.value, "thinking");
         ms_json_iter thinks = ms_json_iterate(thinking);
         ms__answer_part_put(a, MS__ANSWER_TEXT, 0, MS__ANSWER_BODY, it.value, "text");
-        while (ms_json_next(&thinks))
+        while (ms_json_next(&thinks)) {
             ms__answer_part_put(a, MS__ANSWER_THOUGHT, 0, MS__ANSWER_BODY, thinks.value,
                                 "text");
+            ms__answer_but(a, thinks.value, "type text");
+        }
         if (!thinking.ptr && !ms__json_path(it.value, "text").ptr)
             ms__answer_other(a, a->n_parts++, it.value);
+        else ms__answer_but(a, it.value, "type text thinking closed");
     }
     ms__answer_part_put(a, MS__ANSWER_TEXT, 0, MS__ANSWER_BODY, m, "audio.transcript");
     it = ms_json_iterate(ms__json_path(m, "images")); /* OpenRouter's */
@@ -78,20 +81,33 @@ static void ms__answer_said(ms_answer_stream *a, ms_str m)
         if (part && ms__json_path(it.value, "custom.name").len > 2) part->custom = true;
         ms__answer_keeps(a, MS__ANSWER_CALL, index, it.value,
                          "id type index function custom");
+        ms__answer_but(a, ms__json_path(it.value, "function"), "name arguments");
+        ms__answer_but(a, ms__json_path(it.value, "custom"), "name input");
     }
+}
+
+/* Counts what a message or a delta has that is not read. */
+static void ms__answer_unsaid(ms_answer_stream *a, ms_str m)
+{
+    ms__answer_but(a, m, "role name prefix content refusal reasoning reasoning_content "
+                         "reasoning_details audio images function_call tool_calls");
+    ms__answer_but(a, ms__json_path(m, "audio"), "id expires_at transcript");
 }
 
 /* Reads an event of chat completions. Some servers send the message so far beside each
  * delta. It is read only while no delta has had a content: then it may be all. */
 static void ms__answer_chat(ms_answer_stream *a, ms_str event)
 {
-    (void)event;
     ms_str m = ms__json_path(a->choice, "message"),
                delta = ms__json_path(a->choice, "delta");
     a->at_once = a->at_once || (m.ptr && !delta.ptr);
     a->whole = a->whole || a->at_once;
     ms__answer_said(a, delta);
     if (!delta.ptr || !a->begun) ms__answer_said(a, m);
+    ms__answer_unsaid(a, delta);
+    ms__answer_unsaid(a, m);
+    ms__answer_count(a, a->choice, "logprobs text", true); /* text: of completions */
+    ms__answer_count(a, event, "citations search_results images related_questions", true);
 }
 
 /* Reads a block of anthropic, complete or as it begins. */
@@ -113,6 +129,7 @@ static void ms__answer_block(ms_answer_stream *a, int64_t index, ms_str block)
         ms__answer_part_put(a, MS__ANSWER_THOUGHT, index, MS__ANSWER_SIGNATURE, block,
                             "signature");
         ms__answer_part_put(a, MS__ANSWER_THOUGHT, index, MS__ANSWER_DATA, block, "data");
+        ms__answer_but(a, block, "type thinking signature data");
     } else {
         ms__answer_other(a, index, block);
     }
@@ -148,6 +165,11 @@ static void ms__answer_anthropic(ms_answer_stream *a, ms_str event)
     if (other)
         ms__answer_part_put(a, MS__ANSWER_OTHER, index, MS__ANSWER_DATA, delta,
                             "partial_json");
+    ms__answer_but(a, event, "type id role model content stop_reason stop_sequence usage "
+                             "index content_block delta "
+                             "amazon-bedrock-invocationMetrics");
+    ms__answer_but(a, delta, "type text thinking signature citation partial_json content "
+                             "encrypted_content stop_reason stop_sequence");
 }
 
 /* Adds to the newest call of gemini, whose arguments a stream sends by their paths. */
@@ -177,9 +199,16 @@ static void ms__answer_gemini(ms_answer_stream *a, ms_str event)
 {
     (void)event;
     ms_json_iter it = ms_json_iterate(ms__json_path(a->choice, "content.parts"));
+    ms__answer_but(a, a->choice, "content index finishReason safetyRatings tokenCount "
+                                 "avgLogprobs");
+    ms__answer_but(a, ms__json_path(a->choice, "content"), "role parts");
     while (ms_json_next(&it)) {
         ms_str called = ms__json_path(it.value, "functionCall");
         bool call = called.ptr != NULL;
+        if (call) {
+            ms__answer_but(a, it.value, "functionCall thoughtSignature");
+            ms__answer_but(a, called, "id name args partialArgs willContinue");
+        }
         if (call && !ms__json_path(called, "name").ptr) {
             a->nameless += ms__json_path(called, "args").ptr != NULL;
             ms__answer_gemini_more(a, called);
@@ -205,6 +234,8 @@ static void ms__answer_gemini(ms_answer_stream *a, ms_str event)
         if (kind == MS__ANSWER_THOUGHT)
             ms__answer_part_put(a, kind, a->n_parts, MS__ANSWER_SIGNATURE, it.value,
                                 "thoughtSignature");
+        if (kind == MS__ANSWER_THOUGHT)
+            ms__answer_but(a, it.value, "text thought thoughtSignature");
         if (kind == MS__ANSWER_OTHER) ms__answer_other(a, a->n_parts, it.value);
         if (kind != MS__ANSWER_CALL) continue;
         ms__answer_part_put(a, kind, a->n_parts, MS__ANSWER_ID, it.value,
@@ -221,8 +252,14 @@ static void ms__answer_ollama(ms_answer_stream *a, ms_str event)
     ms__answer_part_put(a, MS__ANSWER_THOUGHT, 0, MS__ANSWER_BODY, event,
                         "message.thinking");
     ms__answer_part_put(a, MS__ANSWER_TEXT, 0, MS__ANSWER_BODY, event, "message.content");
-    while (ms_json_next(&it))
+    while (ms_json_next(&it)) {
         ms__answer_call(a, a->n_parts++, it.value, "function.name", "function.arguments");
+        ms__answer_but(a, it.value, "id type index function");
+        ms__answer_but(a, ms__json_path(it.value, "function"), "index name arguments");
+    }
+    ms__answer_but(a, ms__json_path(event, "message"),
+                   "role content thinking tool_calls");
+    ms__answer_count(a, event, "logprobs response thinking context image", true);
     if (ms_json_kind_of(ms__json_path(event, "done")) == MS_JSON_TRUE) a->whole = true;
 }
 
@@ -278,8 +315,11 @@ static void ms__answer_union(ms_answer_stream *a, int64_t index, ms_str block)
         ms__answer_part_put(a, MS__ANSWER_CALL, index, MS__ANSWER_ID, call, "toolUseId");
         ms__answer_part_put(a, MS__ANSWER_CALL, index, MS__ANSWER_NAME, call, "name");
         ms__answer_part_put(a, MS__ANSWER_CALL, index, MS__ANSWER_BODY, call, "input");
+        ms__answer_but(a, call, "toolUseId name type input");
     } else if (thought.ptr) {
         whole = ms__json_path(thought, "reasoningText");
+        ms__answer_but(a, thought, "reasoningText text signature redactedContent");
+        ms__answer_but(a, whole, "text signature");
         if (whole.ptr) thought = whole;
         ms__answer_part_put(a, MS__ANSWER_THOUGHT, index, MS__ANSWER_BODY, thought,
                             "text");
@@ -289,6 +329,7 @@ static void ms__answer_union(ms_answer_stream *a, int64_t index, ms_str block)
                             "redactedContent");
     } else if (ms__json_path(block, "text").ptr) {
         ms__answer_part_put(a, MS__ANSWER_TEXT, index, MS__ANSWER_BODY, block, "text");
+        ms__answer_but(a, block, "text");
     } else if (block.len > 2) { /* a text may begin with {} */
         ms__answer_other(a, index, block);
     }
@@ -307,6 +348,11 @@ static void ms__answer_bedrock(ms_answer_stream *a, ms_str event)
     (void)ms_json_i64(place, &index);
     if (start.ptr) ms__answer_union(a, index, start);
     if (delta.ptr) ms__answer_union(a, index, delta);
+    static const char left[] = "additionalModelResponseFields trace";
+    ms__answer_count(a, event, left, true);
+    ms__answer_count(a, ms__json_path(event, "messageStop"), left, true);
+    ms__answer_count(a, ms__json_path(event, "metadata"), left, true);
+    ms__answer_but(a, ms__json_path(event, "output.message"), "role content");
 }
 
 /* Sets the body of a part to the texts of a list, of the members `name`. */
@@ -668,6 +714,7 @@ static void ms__answer_interactions(ms_answer_stream *a, ms_str event)
             ms__answer_delta(a, part, ms__json_path(event, "delta"));
         if (ms_json_string_is(type, MS_STR("step.stop"))) ms__answer_step_ends(a, part);
     }
+    ms__answer_count(a, event, "outputs", true); /* of an older form */
     first = ms__json_path(event, "object");
     if (first.ptr ? !ms_json_string_is(first, MS_STR("interaction"))
                   : type.ptr || !(a->at_once || ms__json_path(event, "steps").ptr))
@@ -706,8 +753,11 @@ static void ms__answer_cohere(ms_answer_stream *a, ms_str event)
     ms__answer_part_put(a, MS__ANSWER_THOUGHT, -1, MS__ANSWER_BODY, m, "tool_plan");
     ms_str one = ms__json_path(m, "content"), call = ms__json_path(m, "tool_calls");
     ms_json_iter it = ms_json_iterate(one);
+    if (ms_json_kind_of(one) == MS_JSON_STRING) /* as a request may have it */
+        ms__answer_part_put(a, MS__ANSWER_TEXT, index, MS__ANSWER_BODY, one, "");
     for (bool more = it.object || ms_json_next(&it); more; index++) {
         ms_str part = it.object ? one : it.value;
+        ms__answer_but(a, part, "type thinking text");
         ms__answer_part_put(a, MS__ANSWER_THOUGHT, index, MS__ANSWER_BODY, part,
                             "thinking");
         ms__answer_part_put(a, MS__ANSWER_TEXT, index, MS__ANSWER_BODY, part, "text");
@@ -716,10 +766,14 @@ static void ms__answer_cohere(ms_answer_stream *a, ms_str event)
     if (one.ptr) index = 0;
     it = ms_json_iterate(call);
     for (bool more = it.object || ms_json_next(&it); more; index++) {
-        ms__answer_call(a, index, it.object ? call : it.value, "function.name",
-                        "function.arguments");
+        ms_str each = it.object ? call : it.value;
+        ms__answer_call(a, index, each, "function.name", "function.arguments");
+        ms__answer_but(a, each, "id type index function");
+        ms__answer_but(a, ms__json_path(each, "function"), "name arguments");
         more = !it.object && ms_json_next(&it);
     }
+    ms__answer_but(a, m, "role content tool_plan tool_calls");
+    ms__answer_count(a, event, "logprobs prompt", true); /* prompt: of a debug event */
 }
 
 /* The counts of tokens and nanoseconds in an answer. IN_ELSE: what the model read beside

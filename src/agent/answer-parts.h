@@ -60,6 +60,47 @@ static void ms__answer_put(ms_answer_stream *a, ms_buf *buf, ms_str text)
     if (ms_buf_write(buf, text.ptr, text.len) != MS_OK) ms__answer_no_memory(a, text.len);
 }
 
+/* ---- What is not stored. */
+
+/* Returns whether a value is absent, null, or an empty string, list or object. */
+static bool ms__answer_is_empty(ms_str v)
+{
+    ms_json_kind kind = ms_json_kind_of(v);
+    ms_json_iter it = ms_json_iterate(v);
+    if (kind == MS_JSON_STRING) return v.len == 2;
+    if (kind == MS_JSON_ARRAY || kind == MS_JSON_OBJECT) return !ms_json_next(&it);
+    return kind == MS_JSON_NULL || kind == MS_JSON_NONE;
+}
+
+/* Counts a name that is left out, once. */
+static void ms__answer_left(ms_answer_stream *a, ms_str name)
+{
+    static const uint64_t key[2] = {0x6c656674, 0x6e616d65};
+    uint64_t hash = ms__hash(key, 0, name.ptr, name.len);
+    size_t *n = &a->out.left_out, i = 0;
+    while (i < *n && a->left[i] != hash) i++;
+    if (i == *n && i < sizeof a->left / sizeof a->left[0]) a->left[(*n)++] = hash;
+}
+
+/* Counts the members of an object that are left out: those with a name of `words`
+ * (named), or all others. Empty ones have nothing to store. */
+static void ms__answer_count(ms_answer_stream *a, ms_str object, const char *words,
+                             bool named)
+{
+    ms_json_iter it = ms_json_iterate(object);
+    ms_str name;
+    while (it.object && ms_json_next(&it))
+        if (ms__string_between(it.key, &name) && ms__has_word(words, name) == named &&
+            !ms__answer_is_empty(it.value))
+            ms__answer_left(a, name);
+}
+
+/* Counts the members of an object that are not stored; `held` are. */
+static void ms__answer_but(ms_answer_stream *a, ms_str object, const char *held)
+{
+    ms__answer_count(a, object, held, false);
+}
+
 /* Sets the choice of an event. A provider can send several answers, in one list or in
  * events of their own: the one that is read has the index 0 in the first list, or if none
  * has, comes first there. An index that is missing is 0. */
@@ -502,7 +543,7 @@ static ms_envelope ms__answer_part_message(const ms_answer_stream *a,
                                                                 : said, text);
     if (part->kind == MS__ANSWER_CALL) {
         const ms_buf *id = &part->bufs[MS__ANSWER_ID];
-        if (whole && text.text.len == 0) text = ms_json(MS_STR("{}"));
+        if (whole && text.text.len == 0 && !part->custom) text = ms_json(MS_STR("{}"));
         else text = ms__args_of(text.text);
         m = ms_action(ms_buf_text(&part->bufs[MS__ANSWER_NAME]), text,
                       id->len > 0 ? ms_buf_text(id) : ms__absent());
@@ -718,7 +759,7 @@ static void ms__answer_void(ms_answer_stream *a)
     a->parts = a->last = NULL;
     memset(a->tries, 0, sizeof a->tries);
     a->n_parts = a->nameless = 0;
-    a->out.first_seq = 0;
+    a->out.first_seq = a->out.left_out = 0;
     a->last_kind = MS__ANSWER_OTHER;
     a->whole = a->begun = false;
 }

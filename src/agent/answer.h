@@ -306,7 +306,7 @@ MS_API ms_result ms_answer_end(ms_answer_stream *a, ms_answered *out, ms_error *
     a->code = MS_OK;
     if (!a->streams && !a->whole) { /* a call of it is not complete */
         m = NULL;
-        a->out.messages = a->out.calls = 0;
+        a->out.messages = a->out.calls = a->out.left_out = 0;
     }
     if (a->streams && code != MS_OK) (void)ms__answer_ends(a, NULL, NULL);
     else if (a->streams) code = ms__answer_ends(a, m, first);

@@ -472,8 +472,8 @@ static void ms__item_as_call(ms__projector *p, const ms_envelope *m, ms__item *i
     item->custom = p->wire->custom &&
                    ms_json_member(ms__signed(p, m), MS_STR("kind"), &kind) &&
                    ms_json_string_is(kind, MS_STR("custom"));
-    if (ms__is_blank(m->args.text) ||
-        ms_str_equal(ms__trim(m->args.text), MS_STR("null")))
+    if (!item->custom && (ms__is_blank(m->args.text) ||
+                          ms_str_equal(ms__trim(m->args.text), MS_STR("null"))))
         item->text = ms_json(MS_STR("{}"));
     if (ms__value_is(item->text, MS_JSON_OBJECT) || item->custom) return;
     p->report.wrapped++;

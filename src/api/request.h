@@ -309,6 +309,12 @@ typedef struct ms_answered {
     uint64_t first_seq, last_seq; /* 0: no message */
     size_t messages;
     size_t calls;              /* of these messages; 0: no call to run */
+    size_t left_out;           /* members of the answer that are not stored, such as
+                                  `annotations`, the bytes of a sound, `logprobs`: each
+                                  name counts once, however many parts of a stream have
+                                  it, empty ones do not; at most 32. Ids, times and what
+                                  else is of the service, not of the model, do not
+                                  count */
     ms_usage usage;            /* also stored as a note of the last message; without one
                                   of the newest message of the location, if it has one */
     char stop[32];             /* the provider's reason to stop, such as "length" */

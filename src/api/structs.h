@@ -243,5 +243,6 @@ struct ms_answer_stream {
     unsigned char n_begins;    /* how many */
     bool objects, known;       /* an object came; one of the provider's */
     const char *other;         /* whose answer an object is instead; NULL: unknown */
+    uint64_t left[32];         /* hashes of the names that out.left_out counts */
 };
 #endif

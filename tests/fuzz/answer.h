@@ -33,6 +33,7 @@ typedef struct made_answer {
     const char *id, *stop;  /* of the response; the reason to stop */
     bool cut_off;           /* the reason is that there was no more room */
     unsigned input, output; /* tokens */
+    unsigned left;          /* a bit for each member that is not stored */
     unsigned frame;         /* what is around the events of a stream */
     bool repeats;           /* the end of a stream has all of it again */
 } made_answer;
@@ -137,6 +138,15 @@ static void event_end(ms_buf *b, const made_answer *a)
     } while (0)
 
 
+/* Writes a member that is not stored, if the answer has it. */
+static void out_left(ms_buf *b, const made_answer *a, unsigned bit, const char *member)
+{
+    if (a->left & bit) out(b, "%s", member);
+}
+
+enum { LEFT_1 = 1, LEFT_2 = 2, LEFT_3 = 4, LEFT_ALL = 7 };
+
+
 /* ---- chat completions ---- */
 
 static said *first_said(made_answer *a, said_kind kind)
@@ -170,6 +180,9 @@ static void chat_usage(ms_buf *b, const made_answer *a)
     out(b, "\"usage\":{\"prompt_tokens\":%u,\"completion_tokens\":%u}", a->input, a->output);
 }
 
+#define CHAT_NOTES ",\"annotations\":[{\"type\":\"url_citation\"}]"
+#define CHAT_MARKS ",\"logprobs\":{\"content\":[{\"token\":\"a\"}]}"
+
 static void chat_body(ms_buf *b, made_answer *a)
 {
     said *text = first_said(a, SAID_TEXT), *thought = first_said(a, SAID_THOUGHT);
@@ -194,7 +207,12 @@ static void chat_body(ms_buf *b, made_answer *a)
         chat_call(b, s, calls++, s->text, true);
         s->written = true;
     }
-    out(b, "%s},\"finish_reason\":\"%s\"}],", calls > 0 ? "]" : "", a->stop);
+    out(b, "%s", calls > 0 ? "]" : "");
+    out_left(b, a, LEFT_1, CHAT_NOTES);
+    out_left(b, a, LEFT_2, ",\"audio\":{\"id\":\"a\",\"data\":\"QUJD\"}");
+    out(b, "},\"finish_reason\":\"%s\"", a->stop);
+    out_left(b, a, LEFT_3, CHAT_MARKS);
+    out(b, "}],");
     chat_usage(b, a);
     out(b, "}");
 }
@@ -213,6 +231,8 @@ static void chat_stream(ms_buf *b, made_answer *a)
     said *text = first_said(a, SAID_TEXT), *thought = first_said(a, SAID_THOUGHT);
     unsigned calls = 0;
     DELTA(b, a, "\"role\":\"assistant\",\"content\":\"\"");
+    if (a->left & LEFT_2) DELTA(b, a, "\"audio\":{\"id\":\"a\",\"data\":\"QU\"}");
+    if (a->left & LEFT_2) DELTA(b, a, "\"audio\":{\"data\":\"JD\"}");
     for (int half = 0; thought != NULL && half < 2; half++) {
         ms_str piece = said_half(thought, half);
         if (!has_details(a, thought))
@@ -236,7 +256,9 @@ static void chat_stream(ms_buf *b, made_answer *a)
         }
         calls++;
     }
-    EVENT(b, a, "{\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"%s\"}]}", a->stop);
+    EVENT(b, a, "{\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\"%s},"
+                "\"finish_reason\":\"%s\"%s}]}", a->left & LEFT_1 ? CHAT_NOTES : "", a->stop,
+          a->left & LEFT_3 ? CHAT_MARKS : "");
     event_begin(b, a);
     out(b, "{\"choices\":[],");
     chat_usage(b, a);
@@ -267,6 +289,9 @@ static void ollama_end(ms_buf *b, const made_answer *a)
            "\"eval_count\":%u}", a->stop, a->input, a->output);
 }
 
+#define OLLAMA_PICTURES ",\"images\":[\"QUJD\"]"
+#define OLLAMA_MARKS "\"logprobs\":[{\"token\":\"a\",\"logprob\":-1}],"
+
 static void ollama_body(ms_buf *b, made_answer *a)
 {
     said *text = first_said(a, SAID_TEXT), *thought = first_said(a, SAID_THOUGHT);
@@ -276,7 +301,10 @@ static void ollama_body(ms_buf *b, made_answer *a)
     if (thought != NULL) out(b, ",\"thinking\":%q", thought->text);
     if (thought != NULL) thought->written = true;
     ollama_calls(b, a);
+    out_left(b, a, LEFT_1, OLLAMA_PICTURES);
+    out_left(b, a, LEFT_2, ",\"future\":0");
     out(b, "},");
+    out_left(b, a, LEFT_3, OLLAMA_MARKS);
     ollama_end(b, a);
 }
 
@@ -293,10 +321,16 @@ static void ollama_stream(ms_buf *b, made_answer *a)
     event_begin(b, a);
     out(b, "%s\"\"", begin);
     ollama_calls(b, a);
-    out(b, "},\"done\":false}");
+    out_left(b, a, LEFT_1, OLLAMA_PICTURES);
+    out(b, "},");
+    out_left(b, a, LEFT_3, OLLAMA_MARKS);
+    out(b, "\"done\":false}");
     event_end(b, a);
     event_begin(b, a);
-    out(b, "%s\"\"},", begin);
+    out(b, "%s\"\"", begin);
+    out_left(b, a, LEFT_2, ",\"future\":0");
+    out(b, "},");
+    out_left(b, a, LEFT_3, OLLAMA_MARKS);
     ollama_end(b, a);
     event_end(b, a);
 }
@@ -331,6 +365,10 @@ static void anthropic_usage(ms_buf *b, const made_answer *a)
     out(b, "\"usage\":{\"input_tokens\":%u,\"output_tokens\":%u}", a->input, a->output);
 }
 
+#define CONTAINER ",\"container\":{\"id\":\"c\",\"expires_at\":\"t\"}"
+#define DETAILS ",\"stop_details\":{\"type\":\"refusal\"}"
+#define EDITS "\"context_management\":{\"applied_edits\":[{\"type\":\"x\"}]},"
+
 static void anthropic_body(ms_buf *b, made_answer *a)
 {
     out(b, "{\"id\":\"%s\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"m-1\","
@@ -341,7 +379,11 @@ static void anthropic_body(ms_buf *b, made_answer *a)
         if (s->kind == SAID_OTHER) out(b, "%j,%j", s->blocks[0], s->blocks[1]);
         anthropic_block(b, s, true);
     }
-    out(b, "],\"stop_reason\":\"%s\",", a->stop);
+    out(b, "],\"stop_reason\":\"%s\"", a->stop);
+    out_left(b, a, LEFT_1, CONTAINER);
+    out_left(b, a, LEFT_2, DETAILS);
+    out(b, ",");
+    out_left(b, a, LEFT_3, EDITS);
     anthropic_usage(b, a);
     out(b, "}");
 }
@@ -383,7 +425,11 @@ static void anthropic_stream(ms_buf *b, made_answer *a)
         EVENT(b, a, "{\"type\":\"content_block_stop\",\"index\":%u}", index++);
     }
     event_begin(b, a);
-    out(b, "{\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"%s\"},", a->stop);
+    out(b, "{\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"%s\"", a->stop);
+    out_left(b, a, LEFT_1, CONTAINER);
+    out_left(b, a, LEFT_2, DETAILS);
+    out(b, "},");
+    out_left(b, a, LEFT_3, EDITS);
     anthropic_usage(b, a);
     out(b, "}");
     event_end(b, a);
@@ -415,7 +461,11 @@ static void gemini_part(ms_buf *b, said *s, ms_str text, bool ends)
 
 static void gemini_end(ms_buf *b, const made_answer *a)
 {
-    out(b, "]},\"finishReason\":\"%s\",\"index\":0}],\"usageMetadata\":{"
+    out(b, "]},");
+    out_left(b, a, LEFT_1, "\"groundingMetadata\":{\"webSearchQueries\":[\"q\"]},");
+    out_left(b, a, LEFT_2, "\"citationMetadata\":{\"citations\":[{}]},");
+    out_left(b, a, LEFT_3, "\"urlContextMetadata\":{\"urlMetadata\":[{}]},");
+    out(b, "\"finishReason\":\"%s\",\"index\":0}],\"usageMetadata\":{"
            "\"promptTokenCount\":%u,\"candidatesTokenCount\":%u},\"modelVersion\":\"m-1\"}",
         a->stop, a->input, a->output);
 }
@@ -587,6 +637,9 @@ static void bedrock_block(ms_buf *b, said *s)
     }
 }
 
+#define BEDROCK_FIELDS ",\"additionalModelResponseFields\":{\"x\":1}"
+#define BEDROCK_TRACE ",\"trace\":{\"guardrail\":{\"x\":1}}"
+
 static void bedrock_body(ms_buf *b, made_answer *a)
 {
     out(b, "{\"output\":{\"message\":{\"role\":\"assistant\",\"content\":[");
@@ -596,8 +649,11 @@ static void bedrock_body(ms_buf *b, made_answer *a)
         if (s->kind == SAID_OTHER) out(b, "%j,%j", s->blocks[0], s->blocks[1]);
         else bedrock_block(b, s);
     }
-    out(b, "]}},\"stopReason\":\"%s\",\"usage\":{\"inputTokens\":%u,\"outputTokens\":%u}}",
+    out(b, "]}},\"stopReason\":\"%s\",\"usage\":{\"inputTokens\":%u,\"outputTokens\":%u}",
         a->stop, a->input, a->output);
+    out_left(b, a, LEFT_1, BEDROCK_FIELDS);
+    out_left(b, a, LEFT_2, BEDROCK_TRACE);
+    out(b, "}");
 }
 
 static void bedrock_delta(ms_buf *b, const made_answer *a, unsigned index, const char *form,
@@ -639,9 +695,10 @@ static void bedrock_stream(ms_buf *b, made_answer *a)
             bedrock_delta(b, a, index, "{\"reasoningContent\":{\"signature\":%q}}", s->sign);
         EVENT(b, a, "{\"contentBlockStop\":{\"contentBlockIndex\":%u}}", index);
     }
-    EVENT(b, a, "{\"messageStop\":{\"stopReason\":\"%s\"}}", a->stop);
-    EVENT(b, a, "{\"metadata\":{\"usage\":{\"inputTokens\":%u,\"outputTokens\":%u}}}", a->input,
-          a->output);
+    EVENT(b, a, "{\"messageStop\":{\"stopReason\":\"%s\"%s}}", a->stop,
+          a->left & LEFT_1 ? BEDROCK_FIELDS : "");
+    EVENT(b, a, "{\"metadata\":{\"usage\":{\"inputTokens\":%u,\"outputTokens\":%u}%s}}", a->input,
+          a->output, a->left & LEFT_2 ? BEDROCK_TRACE : "");
 }
 
 
@@ -759,6 +816,9 @@ static void cohere_usage(ms_buf *b, const made_answer *a)
            "\"output_tokens\":%u}}}", a->stop, a->input, a->output);
 }
 
+#define COHERE_CITE                                                                    \
+    "{\"start\":0,\"end\":1,\"text\":\"a\",\"sources\":[],\"type\":\"TEXT_CONTENT\"}"
+
 static void cohere_body(ms_buf *b, made_answer *a)
 {
     said *plan = first_said(a, SAID_THOUGHT);
@@ -781,7 +841,11 @@ static void cohere_body(ms_buf *b, made_answer *a)
         out(b, n++ == 0 ? ",\"tool_calls\":[" : ",");
         cohere_call(b, &a->parts[i], a->parts[i].text);
     }
-    out(b, "%s},", n > 0 ? "]" : "");
+    out(b, "%s", n > 0 ? "]" : "");
+    out_left(b, a, LEFT_1, ",\"citations\":[" COHERE_CITE "," COHERE_CITE "]");
+    out_left(b, a, LEFT_2, ",\"future\":{\"x\":1}");
+    out(b, "},");
+    out_left(b, a, LEFT_3, "\"logprobs\":[{\"token_ids\":[1]},{\"token_ids\":[2]}],");
     cohere_usage(b, a);
 }
 
@@ -808,6 +872,16 @@ static void cohere_stream(ms_buf *b, made_answer *a)
         n++;
     }
     n = 0;
+    for (unsigned i = 0; (a->left & LEFT_1) && i < 2; i++) {
+        EVENT(b, a, "{\"type\":\"citation-start\",\"index\":%u,\"delta\":{\"message\":{"
+                    "\"citations\":" COHERE_CITE "}}}", i);
+        EVENT(b, a, "{\"type\":\"citation-end\",\"index\":%u}", i);
+    }
+    if (a->left & LEFT_2)
+        EVENT(b, a, "{\"type\":\"future-delta\",\"delta\":{\"message\":{\"future\":{\"x\":1}}}}");
+    for (unsigned i = 1; (a->left & LEFT_3) && i <= 2; i++)
+        EVENT(b, a, "{\"type\":\"content-delta\",\"index\":0,\"delta\":{\"message\":{\"content\":{"
+                    "\"text\":\"\"}}},\"logprobs\":{\"token_ids\":[%u]}}", i);
     for (size_t i = 0; i < a->n; i++) {
         if (a->parts[i].kind != SAID_CALL) continue;
         event_begin(b, a);
@@ -836,12 +910,13 @@ static const struct answer_wire {
     void (*stream)(ms_buf *b, made_answer *a);
     const char *stops[4];   /* the last one: the answer was cut off */
     const char *others[4];  /* two pairs of blocks, with a number; NULL: none */
+    unsigned left;          /* the bits for which it writes a member that is not stored */
 } answer_wires[] = {
     [MS_WIRE_CHAT] = {chat_body, chat_stream,
                         {"stop", "tool_calls", "content_filtered_not", "length"},
-                        {NULL, NULL, NULL, NULL}},
+                        {NULL, NULL, NULL, NULL}, LEFT_ALL},
     [MS_WIRE_OLLAMA] = {ollama_body, ollama_stream, {"stop", "load", "stop", "length"},
-                        {NULL, NULL, NULL, NULL}},
+                        {NULL, NULL, NULL, NULL}, LEFT_ALL},
     [MS_WIRE_ANTHROPIC] = {
         anthropic_body, anthropic_stream,
         {"end_turn", "tool_use", "pause_turn", "max_tokens"},
@@ -853,15 +928,15 @@ static const struct answer_wire {
          "{\"type\":\"mcp_tool_use\",\"id\":\"mcptoolu_%u\",\"name\":\"f\",\"server_name\":"
          "\"s\",\"input\":{\"x\":[1,2.50e1]}}",
          "{\"type\":\"mcp_tool_result\",\"tool_use_id\":\"mcptoolu_%u\",\"is_error\":false,"
-         "\"content\":[{\"type\":\"text\",\"text\":\"t\"}]}"}},
+         "\"content\":[{\"type\":\"text\",\"text\":\"t\"}]}"}, LEFT_ALL},
     [MS_WIRE_GEMINI] = {
         gemini_body, gemini_stream, {"STOP", "STOP", "FINISH_REASON_UNSPECIFIED", "OTHER"},
         {"{\"executableCode\":{\"language\":\"PYTHON\",\"code\":\"print(%u)\"}}",
          "{\"codeExecutionResult\":{\"outcome\":\"OUTCOME_OK\",\"output\":\"%u\"}}",
          "{\"toolCall\":{\"id\":\"t%u\",\"toolType\":\"X\",\"args\":{}}}",
          "{\"toolResponse\":{\"id\":\"t%u\",\"toolType\":\"X\",\"response\":{}},"
-         "\"thoughtSignature\":\"c2ln\"}"}},
-    [MS_WIRE_PYDANTIC] = {NULL, NULL, {"", "", "", ""}, {NULL, NULL, NULL, NULL}},
+         "\"thoughtSignature\":\"c2ln\"}"}, LEFT_ALL},
+    [MS_WIRE_PYDANTIC] = {NULL, NULL, {"", "", "", ""}, {NULL, NULL, NULL, NULL}, 0},
     [MS_WIRE_RESPONSES] = {
         responses_body, responses_stream,
         {"completed", "completed", "completed", "max_output_tokens"},
@@ -870,7 +945,7 @@ static const struct answer_wire {
          "{\"type\":\"mcp_list_tools\",\"id\":\"mcpl_%u\",\"server_label\":\"s\",\"tools\":[]}",
          "{\"type\":\"code_interpreter_call\",\"id\":\"ci_%u\",\"status\":\"completed\","
          "\"code\":\"1 \\u2028\",\"container_id\":\"c\",\"outputs\":[]}",
-         "{\"type\":\"future_item\",\"marker\":%u,\"x\":2.50e1}"}},
+         "{\"type\":\"future_item\",\"marker\":%u,\"x\":2.50e1}"}, 0},
     [MS_WIRE_BEDROCK] = {
         bedrock_body, bedrock_stream,
         {"end_turn", "tool_use", "stop_sequence", "max_tokens"},
@@ -879,7 +954,8 @@ static const struct answer_wire {
          "{\"toolResult\":{\"toolUseId\":\"s%u\",\"type\":\"nova_grounding_result\",\"status\":"
          "\"success\",\"content\":[{\"text\":\"x\"}]}}",
          "{\"citationsContent\":{\"content\":[{\"text\":\"c%u\"}],\"citations\":[]}}",
-         "{\"citationsContent\":{\"content\":[{\"text\":\"d%u\"}],\"citations\":[]}}"}},
+         "{\"citationsContent\":{\"content\":[{\"text\":\"d%u\"}],\"citations\":[]}}"},
+        LEFT_1 | LEFT_2},
     [MS_WIRE_INTERACTIONS] = {
         interactions_body, interactions_stream,
         {"completed", "requires_action", "completed", "incomplete"},
@@ -887,10 +963,10 @@ static const struct answer_wire {
          "{\"type\":\"google_search_result\",\"call_id\":\"gs%u\",\"result\":[{"
          "\"search_suggestions\":\"<p>\"}]}",
          "{\"type\":\"future_call\",\"id\":\"x%u\",\"x\":[1,2.50e1]}",
-         "{\"type\":\"future_step\",\"marker\":%u}"}},
+         "{\"type\":\"future_step\",\"marker\":%u}"}, 0},
     [MS_WIRE_COHERE] = {cohere_body, cohere_stream,
                         {"COMPLETE", "TOOL_CALL", "STOP_SEQUENCE", "length"},
-                        {NULL, NULL, NULL, NULL}},
+                        {NULL, NULL, NULL, NULL}, LEFT_ALL},
 };
 
 /* A call's name, id and arguments. */
@@ -949,6 +1025,7 @@ static made_answer answer_of(fuzz_input *in, const ms_profile *profile)
     a.frame = bits & 3;
     a.input = bits >> 2 & 7;
     a.output = bits >> 5 & 7;
+    a.left = a.output & wire->left;
     for (size_t i = 0; i < a.n; i++) {
         a.parts[i] = said_of(in, wire);
         /* gemini's stream does not tell where one text ends and the next one begins */

@@ -15,8 +15,8 @@
  * The kept inputs find 31 edits of src/, each of one line that breaks a claim, within two
  * seconds (`build/check/fuzz_answer tests/fuzz/answer.inputs`):
  *
- *   answers     a refused one is counted, or has no reason; a call, a block, a number is
- *               lost; in pieces it is another, or has other tokens; the end of a stream
+ *   answers     a refused one is counted, or has no reason; a call, a block, a number, a
+ *               member that is not stored is lost; in pieces it is another, or has other tokens; the end of a stream
  *               returns another code, or ends twice, or its messages seem finished
  *   requests    an id is used twice; a comma is missing; a result is not sent; a call is
  *               a block; thinking lacks its item; blocks come in another order, or go to
@@ -455,6 +455,12 @@ static void refuses(ms_str body, const char *why)
     fuzz_fail("%s: an answer is refused: %s", profile->name, why);
 }
 
+/* How many members an answer has that are not stored. */
+static unsigned left_of(const made_answer *a)
+{
+    return (a->left & 1) + (a->left >> 1 & 1) + (a->left >> 2 & 1);
+}
+
 /* An answer, at once and in pieces. a: what it says, or NULL: anything. */
 static void take_answer(ms_str whole, ms_str pieces, size_t first, size_t size,
                         made_answer *a)
@@ -485,6 +491,11 @@ static void take_answer(ms_str whole, ms_str pieces, size_t first, size_t size,
     } else {
         garbled = garbled || a == NULL;
         if (a != NULL && got[0].calls != calls) fuzz_fail("%s: calls are lost", profile->name);
+        if (a != NULL && got[0].left_out != left_of(a)) {
+            fuzz_show("answer", whole);
+            fuzz_fail("%s: %u members are left out, not %u", profile->name, left_of(a),
+                      (unsigned)got[0].left_out);
+        }
         if (got[0].messages > 0 &&
             got[0].last_seq - got[0].first_seq + 1 != got[0].messages)
             fuzz_fail("the numbers of an answer");
@@ -508,6 +519,7 @@ static void take_answer(ms_str whole, ms_str pieces, size_t first, size_t size,
         return;
     }
     if (got[0].messages != got[1].messages || got[0].calls != got[1].calls ||
+        got[0].left_out != got[1].left_out ||
         got[0].usage.input_tokens != got[1].usage.input_tokens ||
         got[0].usage.output_tokens != got[1].usage.output_tokens ||
         strcmp(got[0].stop, got[1].stop) != 0)

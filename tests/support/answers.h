@@ -15,6 +15,7 @@ typedef struct answer_case {
     const char *sent;      /* what a request has of it, with thinking switched on and with
                               results of its calls */
     unsigned messages, calls;
+    unsigned left_out;     /* names of members that are not stored */
     unsigned input, output; /* tokens */
     const char *stop;
 } answer_case;
@@ -49,6 +50,7 @@ static inline void load_answers(void)
         c->sent = sent;
         c->messages = (unsigned)row_number(r, "messages");
         c->calls = (unsigned)row_number(r, "calls");
+        c->left_out = (unsigned)row_number(r, "left_out");
         c->input = (unsigned)row_number(r, "input");
         c->output = (unsigned)row_number(r, "output");
         c->stop = row_text(r, "stop");

@@ -171,10 +171,10 @@ test("history, request and answer make a loop", async () => {
   assert.deepEqual(body.messages.map((m) => m.role), ["system", "user"]);
   const answered = store.answer({ choices: [{ message: { role: "assistant", content: null,
     tool_calls: [{ id: "c1", type: "function",
-      function: { name: "get", arguments: "{\"city\":\"Ulm\"}" } }] },
+      function: { name: "get", arguments: "{\"city\":\"Ulm\"}" } }], annotations: [{}] },
   finish_reason: "tool_calls" }], usage: { prompt_tokens: 3, completion_tokens: 2 } },
   "openai", "l");
-  assert.equal(answered.calls, 1);
+  assert.deepEqual([answered.calls, answered.left_out], [1, 1]);
   assert.deepEqual(store.pending("l").calls[0].args, { city: "Ulm" });
   store.append(observation("rain", "c1", { agent_key: "w" }), "l");
   assert.deepEqual(store.request("l", "anthropic", { model: "m", max_tokens: 9 }).messages

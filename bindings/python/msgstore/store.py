@@ -310,8 +310,9 @@ class Store:
         all agents, "final" for the agent and its managers, "synthesis" for all as global.
         ``sent`` is ``report.get("sent")`` of its own request, if that had ``previous``: a
         later request can name this response then.
-        Returns first_seq, last_seq, messages, stop (the provider's word) and calls:
-        how many tools are to be called now. An answer without text and calls, such as
+        Returns first_seq, last_seq, messages, stop (the provider's word), calls: how many
+        tools are to be called now, and left_out: of how many names it has members that
+        are not stored, such as ``annotations``. An answer without text and calls, such as
         one that was cut off, makes no message: messages and first_seq are 0. With
         ``agent_key`` the results of its calls need the same one. If storing the note of
         its usage fails, the messages stay, and the error's path is "usage": repeat the

@@ -140,10 +140,10 @@ def test_request_and_answer_make_a_loop(store):
     assert [m["role"] for m in body["messages"]] == ["system", "user"]
     answer = {"choices": [{"message": {"role": "assistant", "content": None, "tool_calls": [
         {"id": "c1", "type": "function",
-         "function": {"name": "get", "arguments": "{\"city\":\"Ulm\"}"}}]},
+         "function": {"name": "get", "arguments": "{\"city\":\"Ulm\"}"}}], "annotations": [{}]},
         "finish_reason": "tool_calls"}], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}
     stored = store.answer(answer, "openai", "l")
-    assert stored["calls"] == 1
+    assert stored["calls"] == 1 and stored["left_out"] == 1
     pending = store.pending("l")
     assert pending["calls"][0]["args"] == {"city": "Ulm"} and not pending["answered"]
     store.append(msgstore.observation("rain", "c1"), "l")

@@ -80,6 +80,7 @@ static void must_be(const answer_case *c, const ms_answered *out)
 {
     number_must_be(c, "messages", out->messages, c->messages);
     number_must_be(c, "calls", out->calls, c->calls);
+    number_must_be(c, "left_out", out->left_out, c->left_out);
     number_must_be(c, "numbers", out->last_seq - out->first_seq + 1, c->messages);
     number_must_be(c, "usage.input_tokens", out->usage.input_tokens, c->input);
     number_must_be(c, "usage.output_tokens", out->usage.output_tokens, c->output);
@@ -376,7 +377,7 @@ TEST(steps_are_made_of_their_deltas)
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         answer_case c = {"steps", "gemini-interactions", "m", NULL, rows[i].stream, "", 0, 0,
-                         0, 0, ""};
+                         0, 0, 0, ""};
         ms_request_desc desc = desc_of(c.provider);
         ms_answered out;
         (void)open_store(NULL);
@@ -711,13 +712,228 @@ TEST(parts_of_a_chat_message_are_stored_or_kept)
     }
 }
 
+/* What no message has a place for is counted by its names, in a stream as in a whole
+ * answer. Empty members, ids, times and the like are not. */
+TEST(members_that_are_not_stored_are_counted)
+{
+    static const struct {
+        const char *provider, *whole, *stream;
+        size_t left_out, messages;
+    } rows[] = {
+        {"openai", /* a sound, links, marks: 5 names */
+         "{\"id\":\"1\",\"system_fingerprint\":\"f\",\"choices\":[{\"index\":0,\"logprobs\":{"
+         "\"content\":[1]},\"message\":{\"content\":null,\"annotations\":[{},{}],\"future\":1,"
+         "\"audio\":{\"id\":\"a\",\"expires_at\":1,\"transcript\":\"Hi\",\"data\":\"QUJD\"}},"
+         "\"finish_reason\":\"stop\"}],\"search_results\":[{}]}",
+         "data: {\"choices\":[{\"index\":0,\"logprobs\":{\"content\":[1]},\"delta\":{\"future\":1,"
+         "\"audio\":{\"id\":\"a\",\"transcript\":\"H\",\"data\":\"QU\"}}}]}\n\n"
+         "data: {\"choices\":[{\"index\":0,\"logprobs\":null,\"delta\":{\"annotations\":[{}],"
+         "\"audio\":{\"transcript\":\"i\",\"data\":\"JD\"}}}]}\n\n"
+         "data: {\"search_results\":[{}],\"choices\":[{\"delta\":{\"annotations\":[{}]},"
+         "\"finish_reason\":\"stop\"}]}\n\n", 5, 1},
+        {"openai", /* empty ones, and what is known */
+         "{\"choices\":[{\"logprobs\":null,\"message\":{\"role\":\"assistant\",\"name\":\"n\","
+         "\"content\":\"x\",\"refusal\":null,\"annotations\":[ ],\"audio\":null,\"future\":{}},"
+         "\"finish_reason\":\"stop\"}]}",
+         "data: {\"choices\":[{\"delta\":{\"content\":\"x\",\"annotations\":[],\"future\":\"\"},"
+         "\"finish_reason\":\"stop\"}]}\n\n", 0, 1},
+        {"openai", /* parts of a text, of thinking, of a call */
+         "{\"choices\":[{\"message\":{\"content\":[{\"type\":\"thinking\",\"closed\":true,"
+         "\"thinking\":[{\"type\":\"text\",\"text\":\"t\"},{\"type\":\"reference\","
+         "\"reference_ids\":[1]}]},{\"type\":\"text\",\"text\":\"x\",\"mark\":2}],\"tool_calls\":[{"
+         "\"id\":\"c\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\",\"more\":3}}]},"
+         "\"finish_reason\":\"tool_calls\"}]}",
+         "data: {\"choices\":[{\"delta\":{\"content\":[{\"type\":\"thinking\",\"thinking\":[{\"type\":"
+         "\"text\",\"text\":\"t\"},{\"type\":\"reference\",\"reference_ids\":[1]}]},{\"type\":\"text\","
+         "\"text\":\"x\",\"mark\":2}]}}]}\n\ndata: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"id\":\"c\","
+         "\"function\":{\"name\":\"f\",\"arguments\":\"{}\",\"more\":3}}]},"
+         "\"finish_reason\":\"tool_calls\"}]}\n\n", 3, 3},
+        {"openai", /* an answer of another interface of the same server */
+         "{\"choices\":[{\"index\":0,\"text\":\"x\",\"finish_reason\":\"stop\"}]}",
+         "data: {\"choices\":[{\"text\":\"x\",\"finish_reason\":\"stop\"}]}\n\n", 1, 0},
+        {"anthropic",
+         "{\"type\":\"message\",\"role\":\"assistant\",\"id\":\"m\",\"content\":[{\"type\":\"thinking\","
+         "\"thinking\":\"t\",\"signature\":\"s\",\"future\":1},{\"type\":\"text\",\"text\":\"x\"}],"
+         "\"stop_reason\":\"end_turn\",\"stop_sequence\":null,\"container\":{\"id\":\"c\"},"
+         "\"context_management\":{\"applied_edits\":[{}]},\"usage\":{\"input_tokens\":1}}",
+         "data: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"type\":\"message\",\"role\":"
+         "\"assistant\",\"content\":[],\"container\":null,\"usage\":{\"input_tokens\":1}}}\n\n"
+         "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"thinking\","
+         "\"thinking\":\"\",\"signature\":\"\",\"future\":1}}\n\n"
+         "data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"thinking_delta\","
+         "\"thinking\":\"t\"}}\n\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{"
+         "\"type\":\"signature_delta\",\"signature\":\"s\"}}\n\n"
+         "data: {\"type\":\"content_block_start\",\"index\":1,\"content_block\":{\"type\":\"text\","
+         "\"text\":\"x\"}}\n\ndata: {\"type\":\"content_block_stop\",\"index\":1}\n\n"
+         "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\",\"container\":{"
+         "\"id\":\"c\"}},\"context_management\":{\"applied_edits\":[{}]},\"usage\":{"
+         "\"output_tokens\":2}}\n\ndata: {\"type\":\"message_stop\","
+         "\"amazon-bedrock-invocationMetrics\":{\"inputTokenCount\":1}}\n\n", 3, 2},
+        {"anthropic", /* a delta of a type that is not known */
+         "{\"type\":\"message\",\"content\":[{\"type\":\"text\",\"text\":\"x\"}],"
+         "\"stop_reason\":\"refusal\",\"stop_details\":{\"explanation\":\"e\"}}",
+         "data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\","
+         "\"text\":\"x\"}}\n\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":"
+         "\"future_delta\",\"future\":\"f\"}}\n\ndata: {\"type\":\"message_delta\",\"delta\":{"
+         "\"stop_reason\":\"refusal\"}}\n\n", 1, 1},
+        {"gemini",
+         "{\"candidates\":[{\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"t\",\"thought\":true,"
+         "\"partMetadata\":{\"a\":1}},{\"text\":\"x\"}]},\"finishReason\":\"STOP\",\"avgLogprobs\":-1,"
+         "\"safetyRatings\":[{}],\"groundingMetadata\":{\"webSearchQueries\":[\"q\"]},"
+         "\"citationMetadata\":{\"citations\":[{}]}}],\"responseId\":\"r\"}",
+         "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"t\",\"thought\":true,"
+         "\"partMetadata\":{\"a\":1}}]}}]}\n\ndata: {\"candidates\":[{\"content\":{\"parts\":[{"
+         "\"text\":\"x\"}]},\"citationMetadata\":{\"citations\":[{}]}}]}\n\ndata: {\"candidates\":[{"
+         "\"finishReason\":\"STOP\",\"groundingMetadata\":{\"webSearchQueries\":[\"q\"]}}]}\n\n", 3, 2},
+        {"bedrock",
+         "{\"output\":{\"message\":{\"role\":\"assistant\",\"content\":[{\"text\":\"x\"}]}},"
+         "\"stopReason\":\"end_turn\",\"metrics\":{\"latencyMs\":1},\"trace\":{\"guardrail\":{\"a\":1}},"
+         "\"additionalModelResponseFields\":{\"stop_sequence\":\"s\"}}",
+         "{\"contentBlockDelta\":{\"contentBlockIndex\":0,\"delta\":{\"text\":\"x\"}}}\n"
+         "{\"messageStop\":{\"stopReason\":\"end_turn\",\"additionalModelResponseFields\":{"
+         "\"stop_sequence\":\"s\"}}}\n{\"metadata\":{\"metrics\":{\"latencyMs\":1},\"trace\":{"
+         "\"guardrail\":{\"a\":1}}}}\n", 2, 1},
+        {"cohere", /* citations, marks, and a part of another kind */
+         "{\"id\":\"1\",\"message\":{\"role\":\"assistant\",\"content\":[{\"type\":\"text\",\"text\":"
+         "\"x\"},{\"type\":\"sound\",\"sound\":{\"data\":\"QQ\"}}],\"citations\":[{\"start\":0,\"end\":1,"
+         "\"text\":\"x\",\"sources\":[],\"type\":\"TEXT_CONTENT\"},{\"start\":0,\"end\":1}]},"
+         "\"finish_reason\":\"COMPLETE\",\"logprobs\":[{\"token_ids\":[1]}]}",
+         "data: {\"type\":\"message-start\",\"id\":\"1\",\"delta\":{\"message\":{\"role\":\"assistant\","
+         "\"content\":[],\"tool_plan\":\"\",\"tool_calls\":[],\"citations\":[]}}}\n\n"
+         "data: {\"type\":\"content-start\",\"index\":0,\"delta\":{\"message\":{\"content\":{\"type\":"
+         "\"text\",\"text\":\"\"}}}}\n\ndata: {\"type\":\"content-delta\",\"index\":0,\"delta\":{"
+         "\"message\":{\"content\":{\"text\":\"x\"}}},\"logprobs\":{\"token_ids\":[1]}}\n\n"
+         "data: {\"type\":\"citation-start\",\"index\":0,\"delta\":{\"message\":{\"citations\":{"
+         "\"start\":0,\"end\":1,\"text\":\"x\",\"sources\":[],\"type\":\"TEXT_CONTENT\"}}}}\n\n"
+         "data: {\"type\":\"citation-end\",\"index\":0}\n\ndata: {\"type\":\"content-end\",\"index\":0}\n\n"
+         "data: {\"type\":\"content-start\",\"index\":1,\"delta\":{\"message\":{\"content\":{\"type\":"
+         "\"sound\",\"sound\":{\"data\":\"QQ\"}}}}}\n\n"
+         "data: {\"type\":\"message-end\",\"delta\":{\"finish_reason\":\"COMPLETE\"}}\n\n", 3, 1},
+        {"cohere", /* the content of a server that copies it, and what a stream alone has */
+         "{\"message\":{\"content\":\"x\",\"tool_calls\":[{\"id\":\"c\",\"type\":\"function\","
+         "\"function\":{\"name\":\"f\",\"arguments\":\"{}\"},\"future\":1}]},"
+         "\"finish_reason\":\"TOOL_CALL\"}",
+         "data: {\"type\":\"debug\",\"prompt\":\"p\"}\n\ndata: {\"type\":\"content-delta\",\"delta\":{"
+         "\"message\":{\"content\":\"x\"}}}\n\ndata: {\"type\":\"tool-call-start\",\"index\":0,"
+         "\"delta\":{\"message\":{\"tool_calls\":{\"id\":\"c\",\"type\":\"function\",\"function\":{"
+         "\"name\":\"f\",\"arguments\":\"{}\"}}}}}\n\n"
+         "data: {\"type\":\"message-end\",\"delta\":{\"finish_reason\":\"TOOL_CALL\"}}\n\n", 1, 2},
+        {"ollama",
+         "{\"model\":\"m\",\"created_at\":\"t\",\"remote_model\":\"r\",\"remote_host\":\"h\",\"message\":{"
+         "\"role\":\"assistant\",\"content\":\"x\",\"images\":[\"QQ\"]},\"logprobs\":[{\"token\":\"x\"}],"
+         "\"done\":true,\"done_reason\":\"stop\",\"load_duration\":1}",
+         "{\"message\":{\"content\":\"x\"},\"logprobs\":[{\"token\":\"x\"}],\"done\":false}\n"
+         "{\"message\":{\"content\":\"\",\"images\":[\"QQ\"]},\"done\":false}\n"
+         "{\"message\":{\"content\":\"\"},\"done\":true,\"done_reason\":\"stop\"}\n", 2, 1},
+        {"ollama", /* an answer of its other interface */
+         "{\"response\":\"x\",\"thinking\":\"t\",\"context\":[1],\"done\":true}",
+         "{\"response\":\"x\",\"done\":false}\n{\"response\":\"\",\"thinking\":\"t\","
+         "\"context\":[1],\"done\":true}\n", 3, 0},
+        {"gemini-interactions", /* of an older form */
+         "{\"object\":\"interaction\",\"status\":\"completed\",\"outputs\":[{\"type\":\"text\"}]}",
+         "data: {\"event_type\":\"interaction.complete\",\"interaction\":{\"object\":\"interaction\","
+         "\"status\":\"completed\",\"outputs\":[{\"type\":\"text\"}]}}\n\n", 1, 0},
+        {"openai-responses",
+         "{\"object\":\"response\",\"status\":\"completed\",\"output\":[{\"type\":\"message\","
+         "\"content\":[{\"type\":\"output_text\",\"text\":\"x\",\"annotations\":[{}],\"logprobs\":[{}]}]}]}",
+         "data: {\"type\":\"response.completed\",\"response\":{\"object\":\"response\",\"status\":"
+         "\"completed\",\"output\":[{\"type\":\"message\",\"content\":[{\"type\":\"output_text\","
+         "\"text\":\"x\",\"annotations\":[{}]}]}]}}\n\n", 0, 1},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        for (int way = 0; way < 2; way++) {
+            answer_case c = {.name = rows[i].whole, .provider = rows[i].provider};
+            ms_request_desc desc = desc_of(rows[i].provider);
+            ms_answered out;
+            ms_error err;
+            c.stream = way ? rows[i].stream : rows[i].whole;
+            for (size_t size = 1; size < 300; size += 149) {
+                (void)open_store(NULL);
+                feed(&c, size, size, &out);
+                if (out.left_out != rows[i].left_out || out.messages != rows[i].messages)
+                    fail_msg("row %zu, %s: %zu left out, %zu messages", i,
+                             way ? "stream" : "whole", out.left_out, out.messages);
+            }
+            (void)open_store(NULL);
+            desc.store = store;
+            if (ms_answer(&desc, ms_str_of(c.stream), &out, &err) != MS_OK)
+                fail_msg("row %zu: %s", i, err.message);
+            assert_int_equal(out.left_out, rows[i].left_out);
+        }
+    }
+}
+
+/* However many names an answer has, at most 32 are counted; of one that is not stored, or
+ * that began anew, none. */
+TEST(members_that_are_not_stored_are_counted_to_a_most)
+{
+    char body[2048];
+    ms_request_desc desc = desc_of("openai"), other = desc_of("anthropic");
+    ms_answered out;
+    for (unsigned n = 0; n <= 40; n += 8) {
+        int len = snprintf(body, sizeof body, "{\"choices\":[{\"message\":{\"content\":\"x\"");
+        for (unsigned i = 0; i < n; i++)
+            len += snprintf(body + len, sizeof body - (size_t)len, ",\"x%u\":0", i);
+        snprintf(body + len, sizeof body - (size_t)len, "},\"finish_reason\":\"stop\"}]}");
+        assert_int_equal(ms_answer(&desc, ms_str_of(body), &out, NULL), MS_OK);
+        assert_int_equal(out.left_out, n < 32 ? n : 32);
+    }
+    assert_int_equal(ms_answer(&desc, MS_STR("{\"choices\":[{\"message\":{\"content\":\"x\","
+                                             "\"future\":1,\"tool_calls\":[{\"id\":\"c\",\"function\":{"
+                                             "\"name\":\"f\"}}]},\"finish_reason\":\"length\"}]}"),
+                               &out, NULL), MS_E_MISSING);
+    assert_int_equal(out.left_out, 0);
+    assert_int_equal(ms_answer(&other, MS_STR(
+        "data: {\"type\":\"message_start\",\"message\":{\"future\":1}}\n\n"
+        "data: {\"type\":\"content_block_start\",\"content_block\":{\"type\":\"text\",\"text\":\"v\"}}\n\n"
+        "data: {\"type\":\"message_start\",\"message\":{\"role\":\"assistant\"}}\n\n"
+        "data: {\"type\":\"content_block_start\",\"content_block\":{\"type\":\"text\",\"text\":\"x\"}}\n\n"
+        "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n\n"),
+                               &out, NULL), MS_OK);
+    assert_int_equal(out.left_out, 0);
+}
+
+/* The input of a custom tool is any text: it goes back as it is. */
+TEST(input_of_a_custom_tool_goes_back_as_it_is)
+{
+    static const char *const inputs[] = {"", " ", "null", "{}", "\\n", "ls"};
+    for (size_t i = 0; i < 2 * COUNT(inputs); i++) {
+        const char *input = inputs[i / 2];
+        char body[400], sent[100];
+        answer_case c = {.name = "custom", .provider = "openai", .stream = body};
+        ms_answered out;
+        snprintf(body, sizeof body,
+                 "{\"model\":\"m\",\"choices\":[{\"%s\":{\"tool_calls\":[{\"id\":\"c\",\"type\":"
+                 "\"custom\",\"custom\":{\"name\":\"f\",\"input\":\"%s\"}}]},\"finish_reason\":"
+                 "\"tool_calls\"}]}", i % 2 ? "delta" : "message", input);
+        snprintf(sent, sizeof sent, "\"custom\":{\"name\":\"f\",\"input\":\"%s\"}", input);
+        ask_anew();
+        feed(&c, 9, 9, &out);
+        assert_int_equal(out.calls, 1);
+        add(ms_observation(ms_text("r"), MS_STR("c")));
+        ms_request_desc desc = desc_of("openai");
+        ms_str body_back = body_of(&desc, NULL);
+        if (!has_text(body_back, sent))
+            fail_msg("%s: %.*s", sent, (int)body_back.len, body_back.ptr);
+    }
+}
+
+/* A server that sends both members of thinking may have the text in either. */
+TEST(thinking_is_read_from_the_member_that_has_it)
+{
+    must_answer("{\"model\":\"m\",\"choices\":[{\"message\":{\"reasoning_content\":\"\",\"reasoning\":"
+                "\"t\",\"content\":\"x\"},\"finish_reason\":\"stop\"}]}",
+                "reasoning 0|t||0 ||{\"signed\":{\"provider\":\"openai\",\"model\":\"m\","
+                "\"of\":12957398535287332940}}\nassistant_message 16|x||0 ||\n");
+}
+
 /* A signature of Gemini can stand beside an empty text: it goes back where it stood. */
 TEST(signature_on_an_empty_text_is_sent_back)
 {
     static const char *const rows[] = {
         "{\"text\":\"\",\"thoughtSignature\":\"S\"},{\"text\":\"x\"}",
-        "{\"functionCall\":{\"name\":\"f\",\"args\":{},\"id\":\"1\"},\"thoughtSignature\":\"T\"},"
-        "{\"text\":\"\",\"thoughtSignature\":\"S\"}",
+        ("{\"functionCall\":{\"name\":\"f\",\"args\":{},\"id\":\"1\"},\"thoughtSignature\":\"T\"},"
+         "{\"text\":\"\",\"thoughtSignature\":\"S\"}"),
         "{\"text\":\"\",\"thoughtSignature\":\"S\"}", /* after one that has nothing */
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -859,7 +1075,7 @@ TEST(answer_begins_anew_when_a_second_message_starts)
         "\"text\",\"text\":\"good\"}}\n\n"
         "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n\n";
     for (size_t step = 0; step < sizeof body; step++) {
-        answer_case c = {"anew", "anthropic", "", NULL, body, "", 0, 0, 0, 0, ""};
+        answer_case c = {"anew", "anthropic", "", NULL, body, "", 0, 0, 0, 0, 0, ""};
         ms_str got = stored_of(&c, step);
         if (!ms_str_equal(got, MS_STR("assistant_message 0|good||0 ||\n")))
             fail_msg("parts of %zu: %.*s", step, (int)got.len, got.ptr);
@@ -1680,7 +1896,7 @@ TEST(arguments_are_json_when_they_have_half_of_a_pair)
         ms_answered out;
         ms_calls calls;
         size_t n = rows[i / 2].calls;
-        answer_case c = {"half", rows[i / 2].provider, "", NULL, body, "", 0, 0, 0, 0, ""};
+        answer_case c = {"half", rows[i / 2].provider, "", NULL, body, "", 0, 0, 0, 0, 0, ""};
         ask_anew();
         ms_request_desc desc = desc_of(c.provider);
         snprintf(body, sizeof body, "%s%s", rows[i / 2].body, n > 1 ? chat : "");
@@ -2113,7 +2329,7 @@ TEST(block_of_another_kind_is_kept_when_it_comes)
         "\"server_tool_use\",\"id\":\"s\",\"name\":\"web_search\",\"input\":{\"q\":1}},{\"type\":"
         "\"text\",\"text\":\"found\"}]%s}";
     ms_request_desc desc = desc_of("anthropic");
-    answer_case c = {"", "anthropic", "", NULL, NULL, "", 0, 0, 0, 0, ""};
+    answer_case c = {"", "anthropic", "", NULL, NULL, "", 0, 0, 0, 0, 0, ""};
     char whole[400], early[400];
     ms_answered out;
     ms_error err;
@@ -2260,7 +2476,7 @@ TEST(answer_is_stored_when_a_part_is_as_deep_as_a_body_can_be)
     for (size_t i = 0; i < COUNT(rows); i++) {
         char text[2000], deep[MS_JSON_MAX_DEPTH * 2 + 1] = "";
         const ms_msg *msg;
-        answer_case c = {"deep", rows[i].provider, "", NULL, text, "", 0, 0, 0, 0, ""};
+        answer_case c = {"deep", rows[i].provider, "", NULL, text, "", 0, 0, 0, 0, 0, ""};
         if (rows[i].before != NULL) before = rows[i].before, after = rows[i].after;
         memset(deep, '[', (size_t)rows[i].depth);
         memset(deep + rows[i].depth, ']', (size_t)rows[i].depth);
@@ -2280,7 +2496,7 @@ static void answer_is_stored_as_its_row_has_it(void **state)
 {
     const table_row *r = (const table_row *)*state;
     char text[2000] = "";
-    answer_case c = {r->name, row_text(r, "provider"), "", NULL, text, "", 0, 0, 0, 0, ""};
+    answer_case c = {r->name, row_text(r, "provider"), "", NULL, text, "", 0, 0, 0, 0, 0, ""};
     ms_json_iter it = ms_json_iterate(row_spelled(r, "events"));
     if (row_text(r, "text") != NULL) strcpy(text, row_text(r, "text"));
     for (size_t n = 0; ms_json_next(&it); n = strlen(text))

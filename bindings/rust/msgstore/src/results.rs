@@ -44,6 +44,9 @@ pub struct Answered {
     pub messages: u64,
     /// 0: no tool is to be called.
     pub calls: u64,
+    /// Names of members that are not stored.
+    #[serde(default)]
+    pub left_out: u64,
     /// The provider's reason to stop.
     #[serde(default)]
     pub stop: String,

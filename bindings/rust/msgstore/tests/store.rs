@@ -262,10 +262,11 @@ fn agent_reads_asks_and_answers() {
     store.append("j", &[Message::user("count"),
                         Message::new(Type::Reasoning, "hm").with("agent_key", "other")]).unwrap();
     let called = json!({"choices": [{"message": {"tool_calls": [{"id": "c1",
-        "function": {"name": "count", "arguments": "{\"of\": [1, 2]}"}}]}}]}).to_string();
+        "function": {"name": "count", "arguments": "{\"of\": [1, 2]}"}}],
+        "annotations": [{}]}}]}).to_string();
     let to = Answer { agent_key: Some("w"), ..Answer::new(Provider::OpenAi, "j") };
     let answered = store.answer(&to, &called).unwrap();
-    assert_eq!((answered.first_seq, answered.calls), (3, 1));
+    assert_eq!((answered.first_seq, answered.calls, answered.left_out), (3, 1, 1));
     let pending = store.pending("j", Some("w")).unwrap();
     assert_eq!(pending.calls[0].args, json!({"of": [1, 2]}));
     assert_eq!((pending.calls[0].tool.as_str(), pending.answered), ("count", false));
