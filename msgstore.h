@@ -853,9 +853,11 @@ typedef struct ms_store ms_store;
  * increase. A message whose key the location already has is not stored again: MS_OK and
  * the number of the first message if type, role as passed and all fields are equal to
  * those appended then (times are not compared), otherwise, as after its redaction,
- * MS_E_KEY_REUSED. MS_E_DAMAGED: a damaged message may have the key; nothing is stored.
- * Then go on without a key, or in a repaired log, see DAMAGE. A hidden message keeps its
- * key until it is left out of a copy. Any thread. */
+ * MS_E_KEY_REUSED. In a copy, a fork and a rewritten log those are compared that it had
+ * when it was copied: amended ones, and the text of a stream so far, with which
+ * ms_stream_begin does not go on then. MS_E_DAMAGED: a damaged message may have the key;
+ * nothing is stored. Then go on without a key, or in a repaired log, see DAMAGE. A hidden
+ * message keeps its key until it is left out of a copy. Any thread. */
 MS_API ms_result ms_append(ms_store *store, ms_str location, const ms_envelope *m,
                            uint64_t *seq, ms_error *err);
 
@@ -1853,7 +1855,8 @@ MS_API ms_result ms_location_get(ms_store *store, ms_str location, ms_arena *are
 
 /* Copies the visible messages of `from` up to the message seq (0: no messages) to the
  * location `to` in one append, with new numbers, the same times and keys, the facts of
- * `from`, and the facts {"parent": from, "parent_seq": seq}. Later changes to either
+ * `from`, and the facts {"parent": from, "parent_seq": seq}. A call without an id gets
+ * the one by which its result names it. Later changes to either
  * location do not affect the other. The arena (NULL: one over malloc) holds the messages
  * during the call. MS_E_CONFLICT: `to` has messages (hidden ones count); MS_E_HIDDEN,
  * MS_E_NOT_FOUND, MS_E_ARGUMENT: seq is not a visible message of `from`. */
@@ -4518,6 +4521,15 @@ static MS__ONCE size_t ms__u64_write(uint64_t v, char *out)
     while ((v /= 10) > 0);
     for (size_t i = 0; i < n; i++) out[i] = digits[n - 1 - i];
     return n;
+}
+
+enum { MS__OWN_ID = 5 + 20 }; /* bytes of the longest */
+
+/* Writes the id of a call without one, whose message has that number, to `out`. */
+static ms_str ms__own_id(uint64_t seq, char *out)
+{
+    memcpy(out, "call_", 5);
+    return ms_str_n(out, 5 + ms__u64_write(seq, out + 5));
 }
 
 /* ==== [dates] times as text, and back =========================================== */
@@ -8399,7 +8411,11 @@ static MS__NOINLINE ms_result ms__fork_read(ms__fork *f, ms_str from, uint64_t s
     q.arena = f->arena;
     MS__TRY(ms__cursor_open(f->store, &q, f->arena, &it, err));
     while (code == MS_OK && (msg = ms_next(it)) != NULL) {
+        char id[MS__OWN_ID];
         ms_envelope m = ms_envelope_of(msg);
+        /* Its result names a call without an id by its number, which is another now. */
+        if (m.type == MS_T_ACTION && m.call_id.len == 0)
+            m.call_id = ms__own_id(m.seq, id);
         code = ms__fork_add(f, &m, MS_KIND_MESSAGE, err);
     }
     return ms__cursor_end(it, code, err);
@@ -8440,7 +8456,7 @@ static MS__NOINLINE ms_result ms__fork_empty(ms__fork *f, ms_str to, ms_error *e
     ms_result code = ms_cursor_close(it, err);
     if (code != MS_OK || seq == 0) return code;
     return ms__fail_at(err, MS_E_CONFLICT, "to",
-                       "'%v' has messages, up to %u: a fork needs an empty location",
+                       "'%v' has messages, up to %u: it must be empty",
                        MS__V(to), seq);
 }
 
@@ -8527,7 +8543,7 @@ static MS__NOINLINE ms_result ms__redact_erase(ms_store *store, ms_arena *arena,
     if (code != MS_OK && code != MS_E_UNSUPPORTED) return code;
     if (end == MS_OK && stat.damaged == 0) return MS_OK;
     return ms__fail(err, MS_E_DAMAGED, "message %u is erased, but damaged bytes may "
-                    "still contain it", q->about_seq);
+                    "have it", q->about_seq);
 }
 
 /* Erases a message and what belongs to it, in steps with a sync after each. A note that
@@ -8613,7 +8629,7 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
     const char *name = e->type == MS_T_ACTION ? "args" : "content";
     if (!appended->text.ptr) *appended = ms_text_n(MS_STR(""));
     if (appended->json)
-        return ms__fail_at(err, MS_E_KIND, name, "a stream appends to text, not to JSON");
+        return ms__fail_at(err, MS_E_KIND, name, "a stream adds to text, not to JSON");
     if (opts && opts->flush_chars > MS__STREAM_ROOM)
         return ms__range_fail(err, MS_E_RANGE, "flush_chars", opts->flush_chars, 0,
                               MS__STREAM_ROOM);
@@ -33261,13 +33277,14 @@ static ms_str ms__id_give(ms__projector *p, ms_str own)
     return id;
 }
 
-/* Returns the id of a call; if absent, one made from its sequence number or its place. */
+/* Returns the id of a call; if absent, one made from its sequence number, in a union that
+ * of its store, or from its place. */
 static ms_str ms__id_own(ms__projector *p, const ms_envelope *m)
 {
-    char number[24];
+    char id[MS__OWN_ID];
     if (m->call_id.len > 0) return m->call_id;
-    size_t len = ms__u64_write(m->seq ? m->seq : p->report.read, number);
-    return ms__concat3(p, MS_STR("call_"), ms_str_n(number, len), ms__absent());
+    return ms__concat3(p, ms__own_id(m->seq ? MS_UNION_SEQ(m->seq) : p->report.read, id),
+                       ms__absent(), ms__absent());
 }
 
 /* ---- Step 3: groups. */

@@ -756,13 +756,14 @@ static ms_str ms__id_give(ms__projector *p, ms_str own)
     return id;
 }
 
-/* Returns the id of a call; if absent, one made from its sequence number or its place. */
+/* Returns the id of a call; if absent, one made from its sequence number, in a union that
+ * of its store, or from its place. */
 static ms_str ms__id_own(ms__projector *p, const ms_envelope *m)
 {
-    char number[24];
+    char id[MS__OWN_ID];
     if (m->call_id.len > 0) return m->call_id;
-    size_t len = ms__u64_write(m->seq ? m->seq : p->report.read, number);
-    return ms__concat3(p, MS_STR("call_"), ms_str_n(number, len), ms__absent());
+    return ms__concat3(p, ms__own_id(m->seq ? MS_UNION_SEQ(m->seq) : p->report.read, id),
+                       ms__absent(), ms__absent());
 }
 
 /* ---- Step 3: groups. */

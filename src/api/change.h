@@ -91,7 +91,8 @@ MS_API ms_result ms_location_get(ms_store *store, ms_str location, ms_arena *are
 
 /* Copies the visible messages of `from` up to the message seq (0: no messages) to the
  * location `to` in one append, with new numbers, the same times and keys, the facts of
- * `from`, and the facts {"parent": from, "parent_seq": seq}. Later changes to either
+ * `from`, and the facts {"parent": from, "parent_seq": seq}. A call without an id gets
+ * the one by which its result names it. Later changes to either
  * location do not affect the other. The arena (NULL: one over malloc) holds the messages
  * during the call. MS_E_CONFLICT: `to` has messages (hidden ones count); MS_E_HIDDEN,
  * MS_E_NOT_FOUND, MS_E_ARGUMENT: seq is not a visible message of `from`. */

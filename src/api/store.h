@@ -10,9 +10,11 @@ typedef struct ms_store ms_store;
  * increase. A message whose key the location already has is not stored again: MS_OK and
  * the number of the first message if type, role as passed and all fields are equal to
  * those appended then (times are not compared), otherwise, as after its redaction,
- * MS_E_KEY_REUSED. MS_E_DAMAGED: a damaged message may have the key; nothing is stored.
- * Then go on without a key, or in a repaired log, see DAMAGE. A hidden message keeps its
- * key until it is left out of a copy. Any thread. */
+ * MS_E_KEY_REUSED. In a copy, a fork and a rewritten log those are compared that it had
+ * when it was copied: amended ones, and the text of a stream so far, with which
+ * ms_stream_begin does not go on then. MS_E_DAMAGED: a damaged message may have the key;
+ * nothing is stored. Then go on without a key, or in a repaired log, see DAMAGE. A hidden
+ * message keeps its key until it is left out of a copy. Any thread. */
 MS_API ms_result ms_append(ms_store *store, ms_str location, const ms_envelope *m,
                            uint64_t *seq, ms_error *err);
 

@@ -269,3 +269,12 @@ static MS__ONCE size_t ms__u64_write(uint64_t v, char *out)
     for (size_t i = 0; i < n; i++) out[i] = digits[n - 1 - i];
     return n;
 }
+
+enum { MS__OWN_ID = 5 + 20 }; /* bytes of the longest */
+
+/* Writes the id of a call without one, whose message has that number, to `out`. */
+static ms_str ms__own_id(uint64_t seq, char *out)
+{
+    memcpy(out, "call_", 5);
+    return ms_str_n(out, 5 + ms__u64_write(seq, out + 5));
+}

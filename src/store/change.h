@@ -656,7 +656,11 @@ static MS__NOINLINE ms_result ms__fork_read(ms__fork *f, ms_str from, uint64_t s
     q.arena = f->arena;
     MS__TRY(ms__cursor_open(f->store, &q, f->arena, &it, err));
     while (code == MS_OK && (msg = ms_next(it)) != NULL) {
+        char id[MS__OWN_ID];
         ms_envelope m = ms_envelope_of(msg);
+        /* Its result names a call without an id by its number, which is another now. */
+        if (m.type == MS_T_ACTION && m.call_id.len == 0)
+            m.call_id = ms__own_id(m.seq, id);
         code = ms__fork_add(f, &m, MS_KIND_MESSAGE, err);
     }
     return ms__cursor_end(it, code, err);
@@ -697,7 +701,7 @@ static MS__NOINLINE ms_result ms__fork_empty(ms__fork *f, ms_str to, ms_error *e
     ms_result code = ms_cursor_close(it, err);
     if (code != MS_OK || seq == 0) return code;
     return ms__fail_at(err, MS_E_CONFLICT, "to",
-                       "'%v' has messages, up to %u: a fork needs an empty location",
+                       "'%v' has messages, up to %u: it must be empty",
                        MS__V(to), seq);
 }
 
@@ -784,7 +788,7 @@ static MS__NOINLINE ms_result ms__redact_erase(ms_store *store, ms_arena *arena,
     if (code != MS_OK && code != MS_E_UNSUPPORTED) return code;
     if (end == MS_OK && stat.damaged == 0) return MS_OK;
     return ms__fail(err, MS_E_DAMAGED, "message %u is erased, but damaged bytes may "
-                    "still contain it", q->about_seq);
+                    "have it", q->about_seq);
 }
 
 /* Erases a message and what belongs to it, in steps with a sync after each. A note that
@@ -870,7 +874,7 @@ MS_API ms_result ms_stream_begin(ms_stream *stream, ms_store *store, ms_str loca
     const char *name = e->type == MS_T_ACTION ? "args" : "content";
     if (!appended->text.ptr) *appended = ms_text_n(MS_STR(""));
     if (appended->json)
-        return ms__fail_at(err, MS_E_KIND, name, "a stream appends to text, not to JSON");
+        return ms__fail_at(err, MS_E_KIND, name, "a stream adds to text, not to JSON");
     if (opts && opts->flush_chars > MS__STREAM_ROOM)
         return ms__range_fail(err, MS_E_RANGE, "flush_chars", opts->flush_chars, 0,
                               MS__STREAM_ROOM);

@@ -1139,6 +1139,12 @@ controls()
     control dots_of_ids_are_renamed gcc test_project \
         ids_differ_and_keep_the_rule_of_any_profile 100 \
         ms__id_char 'return profile->ids == MS_IDS_DOTTED;' 'return false;'
+    control call_of_a_fork_lost_its_result gcc test_request \
+        results_find_calls_without_ids_in_a_fork_and_in_a_union 100 \
+        ms__fork_read 'm.type == MS_T_ACTION && m.call_id.len == 0' 'false'
+    control call_of_a_union_lost_its_result gcc test_request \
+        results_find_calls_without_ids_in_a_fork_and_in_a_union 100 \
+        ms__id_own 'MS_UNION_SEQ(m->seq)' 'm->seq'
     control response_named_after_an_edit gcc test_previous \
         request_sends_all_when_the_server_has_something_else 100 \
         ms__previous_use 'ms__list_sum(p, last) != r->sent.of ||' ''

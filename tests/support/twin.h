@@ -805,6 +805,10 @@ static inline twin_msg *twin_fold(const twin_msg *m, ms_str location)
 {
     const twin_msg *shown = m->so_far != NULL ? m->so_far : m;
     ms_envelope envelope = twin_envelope(shown);
+    char id[32];
+    snprintf(id, sizeof id, "call_%llu", (unsigned long long)m->seq);
+    if (location.ptr != NULL && envelope.type == MS_T_ACTION && envelope.call_id.len == 0)
+        envelope.call_id = ms_str_of(id); /* a fork's: its result has that */
     twin_msg *copy = twin_msg_new(&envelope, location);
     copy->seq = m->seq;
     copy->flags = m->flags;

@@ -781,6 +781,37 @@ TEST(results_find_calls_without_ids_in_any_order)
                                "{\"functionResponse\":{\"name\":\"f\",\"response\":{\"result\":\"of the second\"}"));
 }
 
+/* Their numbers are others in a fork, and in a union: the results are found there, too. */
+TEST(results_find_calls_without_ids_in_a_fork_and_in_a_union)
+{
+    ms_request_desc desc = desc_of("gemini");
+    ms_calls calls;
+    ms_store *first, *both, *stores[2];
+    add(ms_user_message(ms_text("u")));
+    add(call(NULL, "f"));
+    assert_int_equal(ms_pending(&desc, &arena, &calls, NULL), MS_OK);
+    uint64_t last = add(ms_observation(ms_text("r"), calls.items[0].id));
+    ms_str expected = body_of(&desc, NULL);
+    assert_true(has_text(expected, "{\"result\":\"r\"},\"id\":\"call_2\"}"));
+    assert_int_equal(ms_fork(store, CHAT, last, MS_STR("fork"), NULL, NULL), MS_OK);
+    desc.location = MS_STR("fork");
+    assert_true(ms_str_equal(body_of(&desc, NULL), expected));
+    assert_int_equal(ms_pending(&desc, &arena, &calls, NULL), MS_OK);
+    assert_int_equal(calls.count, 0);
+    assert_int_equal(ms_mem_open(&first, NULL, NULL), MS_OK);
+    stores[0] = first;
+    stores[1] = store;
+    ms_union_desc of = {.stores = stores, .n_stores = 2};
+    assert_int_equal(ms_union_open(&both, &of, NULL), MS_OK);
+    desc.store = both;
+    desc.location = CHAT;
+    assert_true(ms_str_equal(body_of(&desc, NULL), expected));
+    assert_int_equal(ms_pending(&desc, &arena, &calls, NULL), MS_OK);
+    assert_int_equal(calls.count, 0);
+    ms_close(both);
+    ms_close(first);
+}
+
 /* An item that a format has read has its id only as long as it is as it was. */
 TEST(item_that_was_read_is_made_anew_when_it_was_edited)
 {

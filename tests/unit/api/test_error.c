@@ -456,7 +456,7 @@ TEST(texts_of_a_change_name_the_parameter)
     READS(ms_fork(store, L, a, ms_str_of(NULL), &arena, &err), MS_E_ARGUMENT, "to",
           "to is empty, 1 to 1023 bytes are allowed");
     READS(ms_fork(store, L, a, L, &arena, &err), MS_E_CONFLICT, "to",
-          "'l' has messages, up to 1: a fork needs an empty location");
+          "'l' has messages, up to 1: it must be empty");
     SILENT(ms_redact(store, a, &err));
     READS(ms_amend(store, a, &m, &err), MS_E_CONFLICT, "",
           "message 1 is redacted: it cannot be amended");
