@@ -376,10 +376,11 @@ static void put_prose(output *out, const char *text)
 
 static void manual_option(output *out, const command *c, int id, const char *text)
 {
+    const char *argument = option_argument(c, id);
     emit_text(out, ".It ");
     if (option_letter(id) != '\0') emit_format(out, "Fl %c , ", option_letter(id));
     emit_format(out, "Fl \\-%s", option_word(id));
-    if (option_argument(c, id) != NULL) emit_format(out, " Ar %s", option_argument(c, id));
+    if (argument != NULL) emit_format(out, " Ar %s", argument);
     emit_text(out, "\n");
     put_prose(out, text);
 }
