@@ -600,6 +600,7 @@ static void ms_ffi__say_words(ms_ffi__line *line, const ms_ffi__row *row)
         ms_ffi__say_text(line, format->name);
     }
     for (size_t i = 1; profile; profile = ms_profile_at(i++)) {
+        if (profile->wire == MS_WIRE_PYDANTIC) continue; /* it has no request */
         ms_ffi__say_text(line, " ");
         ms_ffi__say_text(line, profile->name);
     }

@@ -5,6 +5,7 @@
 #include "cmd_sessions.h"
 #include "help.h"
 #include "usual.h"
+#include "write.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,11 +21,19 @@ static void each_option(const command *c, output *out,
     visit(out, c, OPT_HELP, "print the help of the command");
 }
 
-/* Returns the words that an option accepts. NULL: it accepts a file, or any text. */
-static const char *choices_of(int id, char *out, size_t size)
+/* Returns the words that an option of a command accepts, or with NULL that of most
+ * commands. NULL: it accepts a file, or any text. */
+static const char *choices_of(const command *c, int id, char *out, size_t size)
 {
     size_t len = 0;
     out[0] = '\0';
+    if (id == OPT_TO && c == &ship_command) return NULL;
+    for (size_t i = 0; id == OPT_TO && c == &hand_over_command && writer_at(i); i++) {
+        if (!writer_at(i)->resumed) continue;
+        len += (size_t)snprintf(out + len, size - len, "%s%s", len > 0 ? " " : "",
+                                writer_at(i)->name);
+    }
+    if (len > 0) return out;
     if (id == OPT_BY) return "day week month session project model agent tool";
     if (id == OPT_SCOPE) return "orchestrator manager worker";
     if (id == OPT_SYNC) return "none each end";
@@ -156,11 +165,15 @@ static void put_bash(output *out)
     }
     emit_text(out, "help --help --version'\n"
                    "        COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
-                   "        return\n    fi\n    case $before in\n");
+                   "        return\n    fi\n    case "
+                   "\"${COMP_WORDS[1]} $before\" in\n"
+                   "    'ship --to') ;;\n    'hand-over --to') words='");
+    emit_text(out, choices_of(&hand_over_command, OPT_TO, names, sizeof names));
+    emit_text(out, "' ;;\n");
     for (int id = 0; id < OPTION_COUNT; id++) {
-        const char *choices = choices_of(id, names, sizeof names);
+        const char *choices = choices_of(NULL, id, names, sizeof names);
         if (choices == NULL) continue;
-        emit_format(out, "    --%s) words='", option_word(id));
+        emit_format(out, "    *' --%s') words='", option_word(id));
         emit_text(out, choices);
         emit_text(out, "' ;;\n");
     }
@@ -201,9 +214,8 @@ static void put_quoted(output *out, const char *text, bool zsh)
 static void zsh_option(output *out, const command *c, int id, const char *text)
 {
     char names[1024];
-    (void)c;
-    const char *argument = option_argument(id);
-    const char *choices = choices_of(id, names, sizeof names);
+    const char *argument = option_argument(c, id);
+    const char *choices = choices_of(c, id, names, sizeof names);
     emit_format(out, " \\\n            '--%s[", option_word(id));
     put_quoted(out, text, true);
     emit_text(out, "]");
@@ -264,8 +276,8 @@ static void put_zsh(output *out)
 static void fish_option(output *out, const command *c, int id, const char *text)
 {
     char names[1024];
-    const char *argument = option_argument(id);
-    const char *choices = choices_of(id, names, sizeof names);
+    const char *argument = option_argument(c, id);
+    const char *choices = choices_of(c, id, names, sizeof names);
     emit_format(out, "complete -c msgstore -n '__fish_seen_subcommand_from %s' -l %s",
                 c->name, option_word(id));
     if (option_letter(id) != '\0') emit_format(out, " -s %c", option_letter(id));
@@ -364,11 +376,11 @@ static void put_prose(output *out, const char *text)
 
 static void manual_option(output *out, const command *c, int id, const char *text)
 {
-    (void)c;
+    const char *argument = option_argument(c, id);
     emit_text(out, ".It ");
     if (option_letter(id) != '\0') emit_format(out, "Fl %c , ", option_letter(id));
     emit_format(out, "Fl \\-%s", option_word(id));
-    if (option_argument(id) != NULL) emit_format(out, " Ar %s", option_argument(id));
+    if (argument != NULL) emit_format(out, " Ar %s", argument);
     emit_text(out, "\n");
     put_prose(out, text);
 }

@@ -22,8 +22,10 @@ const char *option_word(int id)
     return option_words[id].word;
 }
 
-const char *option_argument(int id)
+const char *option_argument(const command *c, int id)
 {
+    if (id == OPT_TO && c == &ship_command) return "URL";
+    if (id == OPT_TO && c == &hand_over_command) return "PROGRAM";
     return option_words[id].argument;
 }
 
@@ -65,11 +67,11 @@ static void put_words(output *out, const char *text, size_t used, size_t column)
     emit_text(out, "\n");
 }
 
-static void put_option(output *out, const option_row *row)
+static void put_option(output *out, const command *c, const option_row *row)
 {
     char head[64];
     char letter = option_letter(row->id);
-    const char *argument = option_argument(row->id);
+    const char *argument = option_argument(c, row->id);
     int n = snprintf(head, sizeof head, "  %c%c%s--%s%s%s", letter != '\0' ? '-' : ' ',
                      letter != '\0' ? letter : ' ', letter != '\0' ? ", " : "",
                      option_word(row->id), argument != NULL ? " " : "",
@@ -154,10 +156,10 @@ int print_command_help(const command *c)
         if (!any) emit_text(&out, "\n");
         any = true;
         if (row->id == OPT_LABEL) emit_format(&out, "%s:\n", row->text);
-        else put_option(&out, row);
+        else put_option(&out, c, row);
     }
     if (takes_option(c, OPT_FROM) || takes_option(c, OPT_FORMAT) ||
-        takes_option(c, OPT_TO) || takes_option(c, OPT_AS)) {
+        c == &convert_command || takes_option(c, OPT_AS)) {
         emit_text(&out, "\n");
         put_formats(&out, takes_option(c, OPT_FROM));
         put_providers(&out);

@@ -7,9 +7,9 @@
 
 /* Returns whether the command has that option. */
 bool takes_option(const command *c, int id);
-/* Returns "after", and its argument in the help; NULL if it has none. */
+/* Returns "after", and its argument in the help of a command; NULL if it has none. */
 const char *option_word(int id);
-const char *option_argument(int id);
+const char *option_argument(const command *c, int id);
 /* Returns the letter of an option; 0 if it has none. */
 char option_letter(int id);
 

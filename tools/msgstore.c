@@ -333,7 +333,7 @@ static int bad_word(const command *c, int id, const char *text, const char *word
         put_writers(&err, c == &hand_over_command);
         return code;
     }
-    if (id == OPT_FROM || id == OPT_TO || id == OPT_FORMAT) {
+    if (is_format(id) && c != &ship_command) {
         put_formats(&err, id == OPT_FROM);
     }
     if (id == OPT_AS || (id == OPT_FORMAT && strcmp(c->name, "history") == 0)) {
@@ -400,8 +400,9 @@ static int parse_options(const command *c, int argc, char **argv, options *o)
         }
         if (o->writer != NULL && !exports(c)) expected = "a message format";
         if (expected == NULL) continue;
-        bool handed = id == OPT_TO && strcmp(c->name, "hand-over") == 0;
-        if (handed) expected = "a program";
+        if (id == OPT_TO && c == &hand_over_command) expected = "a program";
+        if (id == OPT_TO && c == &ship_command)
+            expected = "a server, such as postgresql://host/database";
         snprintf(text, sizeof text, "--%s expects %s, not ", word, expected);
         return bad_word(c, id, text, optarg);
     }

@@ -6,6 +6,7 @@ import "time"
 const (
 	OpenAI             = "openai"
 	OpenAIResponses    = "openai-responses"
+	ChatStrict         = "chat-strict" // others that copy chat completions
 	Anthropic          = "anthropic"
 	Gemini             = "gemini"
 	GeminiInteractions = "gemini-interactions"

@@ -393,8 +393,8 @@ func TestAgentReadsAsksAndAnswers(t *testing.T) {
 	is(t, err, ErrRefused)
 	_, err = s.Answer(to, nil)
 	is(t, err, ErrMissing)
-	for _, provider := range []string{OpenAI, OpenAIResponses, Anthropic, Gemini, Bedrock,
-		GeminiInteractions, Ollama, DeepSeek, GLM, OpenRouter, Cohere} {
+	for _, provider := range []string{OpenAI, OpenAIResponses, ChatStrict, Anthropic, Gemini,
+		Bedrock, GeminiInteractions, Ollama, DeepSeek, GLM, OpenRouter, Cohere} {
 		_, err := s.Append(provider, User("x"))
 		must(t, err)
 		_, err = s.Request(Ask{Provider: provider, Location: provider, Model: "m"})

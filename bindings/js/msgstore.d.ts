@@ -30,9 +30,9 @@ export type Found<T> = T[] & { readonly damaged: number };
 export type Format = "framework" | "task" | "session" | "envelope"
   | "envelope-rows" | "openai" | "chat-strict" | "anthropic" | "gemini"
   | "pydantic-ai" | "openai-responses" | "bedrock" | "gemini-interactions";
-export type Provider = "openai" | "chat-strict" | "anthropic" | "gemini"
-  | "pydantic-ai" | "ollama" | "deepseek" | "glm" | "openrouter" | "openai-responses"
-  | "bedrock" | "gemini-interactions" | "cohere";
+export type Provider = "openai" | "chat-strict" | "anthropic" | "gemini" | "ollama"
+  | "deepseek" | "glm" | "openrouter" | "openai-responses" | "bedrock"
+  | "gemini-interactions" | "cohere";
 export type View = "conversation" | "agent" | "team" | "global" | "timeline";
 /* End of what is written. */
 

@@ -50,6 +50,7 @@ int main(void)
         printf(i ? " %s" : "%s", format->name);
     printf("\nwords\tproviders\t");
     for (size_t i = 0; (profile = ms_profile_at(i)) != NULL; i++)
-        printf(i ? " %s" : "%s", profile->name);
+        if (profile->wire != MS_WIRE_PYDANTIC) /* it has no request */
+            printf(i ? " %s" : "%s", profile->name);
     return printf("\n") < 0;
 }

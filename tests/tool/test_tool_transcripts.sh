@@ -1789,8 +1789,21 @@ completion sessions $tmp/no.log -> 4 no.log
 $ complete_in msgstore ses => ^sessions$
 $ complete_in msgstore sessions --si => ^--since$
 $ complete_in msgstore usage --by ses => ^session$
+$ complete_in msgstore convert --to anth => ^anthropic$
+$ complete_in msgstore hand-over --to co => ^codex$
+$ complete_in msgstore hand-over --to anth => ^$
+$ complete_in msgstore ship --to anth => ^$
+$ grep -F -- '--to[the server' $tmp/completion.zsh => :URL:_files
+$ grep -e 'from ship. -l to' $tmp/completion.fish => -l to -r -d
 completion ksh -> 2 bash, zsh or fish
 manual => ^\.Ss msgstore sync
+
+== to_is_explained_by_its_command
+help convert => ^  --to FORMAT => ^message formats:
+help hand-over => ^  --to PROGRAM
+help ship => ^  --to URL =0> formats: =0> providers:
+ship a --to x -> 2 ship --to expects a server, such as postgresql://host/database, not x
+$ "$tool" ship a --to x 2>&1 | sed -n '/formats:/p' =0> .
 END
 if command -v fish >/dev/null; then
     same complete_fish '--grep' "$(HOME=$tmp fish -c "source $tmp/completion.fish

@@ -11,8 +11,8 @@ View = Literal["conversation", "agent", "team", "global", "timeline"]
 Format = Literal["framework", "task", "session", "envelope", "envelope-rows",
                  "openai", "chat-strict", "anthropic", "gemini", "pydantic-ai",
                  "openai-responses", "bedrock", "gemini-interactions"]
-Provider = Literal["openai", "chat-strict", "anthropic", "gemini", "pydantic-ai",
-                   "ollama", "deepseek", "glm", "openrouter", "openai-responses",
-                   "bedrock", "gemini-interactions", "cohere"]
+Provider = Literal["openai", "chat-strict", "anthropic", "gemini", "ollama",
+                   "deepseek", "glm", "openrouter", "openai-responses", "bedrock",
+                   "gemini-interactions", "cohere"]
 Cache = Literal["off", "5m", "1h"]
 Thinking = Literal["off", "on", "running", "calls", "all"]

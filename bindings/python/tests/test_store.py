@@ -554,6 +554,12 @@ def test_words_of_types_are_those_of_the_library(store, tmp_path):
             typing.get_args(type_))
 
 
+def test_request_takes_every_provider_of_the_types(store):
+    store.append(msgstore.user("hi"), "l")
+    for provider in typing.get_args(words.Provider):
+        assert "hi" in json.dumps(store.request("l", provider, model="m")), provider
+
+
 def test_closed_store_refuses(store):
     store.close()
     store.close()

@@ -1429,17 +1429,19 @@ TEST(messages_of_a_stream_name_their_answer_where_others_wrote)
 #define SAID "{\"type\":\"message\",\"stop_reason\":\"end_turn\",\"content\":[{\"type\":" \
              "\"text\",\"text\":\"I have finished.\"}]}"
 
-/* Who reads it: the agent itself, its manager, another worker. All in the right role. */
+/* Who reads it: the agent itself, its manager, another worker. All in the right role. The
+   agent's own request without that text_type has all but plans and data. */
 TEST(texts_of_an_answer_have_the_type_that_is_asked_for)
 {
     static const struct {
         ms_type type;
-        bool manager, other;
+        bool manager, other, untyped;
     } rows[] = {
-        {MS_T_NONE, true, true}, {MS_T_ASSISTANT_MESSAGE, true, true},
-        {MS_T_FINAL, true, false}, {MS_T_SYNTHESIS, true, true},
-        {MS_T_STRATEGIC_PLAN, true, false}, {MS_T_SUGGESTED_PLAN, true, false},
-        {MS_T_SCRIPT_PLAN, true, false}, {MS_T_DATA, true, false},
+        {MS_T_NONE, true, true, true}, {MS_T_ASSISTANT_MESSAGE, true, true, true},
+        {MS_T_FINAL, true, false, true}, {MS_T_SYNTHESIS, true, true, true},
+        {MS_T_STRATEGIC_PLAN, true, false, false}, {MS_T_DATA, true, false, false},
+        {MS_T_SUGGESTED_PLAN, true, false, false},
+        {MS_T_SCRIPT_PLAN, true, false, false},
     };
     ms_str team[] = {MS_STR("ann"), MS_STR("bob")};
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -1468,6 +1470,10 @@ TEST(texts_of_an_answer_have_the_type_that_is_asked_for)
                 fail_msg("type %d, reader %d: %.*s", (int)rows[i].type, r, (int)body.len,
                          body.ptr);
         }
+        desc.memory = &readers[0];
+        desc.text_type = MS_T_NONE;
+        assert_int_equal(has_text(body_of(&desc, NULL), "I have finished."),
+                         rows[i].untyped);
     }
 }
 

@@ -138,7 +138,8 @@ static void row_goes_as_its_table_has_it(void **state)
 
 /* ---- what no table can hold ---- */
 
-/* The words of a refusal and the tables that they stand for agree. */
+/* The words of a refusal and the tables that they stand for agree. A provider that has no
+   request is not among them. */
 TEST(every_format_and_provider_is_named_in_a_refusal)
 {
     ms_store *store = opened_store();
@@ -150,8 +151,9 @@ TEST(every_format_and_provider_is_named_in_a_refusal)
     }
     assert_int_not_equal(called_with(store, "request", "{\"provider\":\"\"}"), MS_OK);
     for (size_t i = 0; ms_profile_at(i); i++) {
+        bool asked = ms_profile_at(i)->wire != MS_WIRE_PYDANTIC;
         snprintf(word, sizeof word, " %s", ms_profile_at(i)->name);
-        assert_non_null(strstr(result, word));
+        assert_int_equal(strstr(result, word) != NULL, asked);
     }
     ms_close(store);
 }

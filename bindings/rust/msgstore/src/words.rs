@@ -97,7 +97,6 @@ words! {
         ChatStrict "chat-strict",
         Anthropic "anthropic",
         Gemini "gemini",
-        PydanticAi "pydantic-ai",
         Bedrock "bedrock",
         GeminiInteractions "gemini-interactions",
         Ollama "ollama",
