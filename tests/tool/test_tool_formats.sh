@@ -90,6 +90,8 @@ $ reads '{"system":null,"messages":[{"role":"user","content":"a"}]}' --from anth
 $ reads '{"systemInstruction":{"parts":[{"text":"s"}]},"contents":[{"role":"user","parts":[{"text":"a"}]},{"role":"model","parts":[{"text":"b"}]}]}' | kinds => ^injected_context=s user_message=a assistant_message=b$
 $ reads '{"instructions":"s","input":[{"role":"user","content":"a"},{"type":"reasoning","summary":[]},{"role":"assistant","content":"b"}]}' | kinds => ^injected_context=s user_message=a reasoning= assistant_message=b$
 $ reads '{"instructions":"s","input":[{"role":"user","content":"a"}]}' --from openai-responses | kinds => ^injected_context=s user_message=a$
+$ reads '{"system_instruction":{"parts":[{"text":"s"}]},"contents":[{"role":"user","parts":[{"text":"a"}]}]}' | kinds => ^injected_context=s user_message=a$
+$ reads '{"system_instruction":{"parts":5},"contents":[{"role":"user","parts":[{"text":"a"}]}]}' --strict -> 1 column 23 \(byte 22\): the system text: .
 $ reads '{"system":[{"text":"s"}],"messages":[{"role":"user","content":[{"text":"a"}]}]}' | kinds => ^injected_context=s user_message=a$
 $ reads '{"model":"m","system_instruction":"s","input":[{"type":"user_input","content":[{"type":"text","text":"a"}]},{"type":"model_output","content":[{"type":"text","text":"b"}]}]}' | kinds => ^injected_context=s user_message=a assistant_message=b$
 $ reads '{"input":[{"role":"user","content":"a"},{"type":"function_call_output","call_id":"c","output":"r"}]}' => "user_message","content":"a","source":"r!
