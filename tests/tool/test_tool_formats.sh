@@ -218,6 +218,13 @@ check --as anthropic - <<<'{"model":"m","system":5,"messages":[{"role":"user","c
 check --as anthropic - <<<$'{"role":"user","content":"a"}\n{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":"r"}]}' => ^standard input: messages\[1\]\.content\[0\]\.tool_use_id: -> 1
 check --as ollama - <<<'[{"role":"user","content":"a"},{"role":"user","content":"b"}]' => ^standard input: messages\[1\]\.role: roles must alternate -> 1
 check --as gemini - <<<'{"role":"user","content":"a"}' => standard input: . -> 1
+check --as openai - <<<'{"role":"user","content":"a"}' =0>
+check --as openai - <<<'{"role":"tool","tool_call_id":"x","content":"r"}' => ^standard input: messages\[0\]\.tool_call_id: -> 1
+check --as gemini - <<<'{"role":"user","parts":[{"text":"a"}]}' =0>
+check --as gemini - <<<'{"system_instruction":5,"contents":[{"role":"user","parts":[{"text":"a"}]}]}' => ^standard input: systemInstruction: must be an object, is 5$ -> 1
+check --as pydantic-ai - <<<'{"kind":"request","parts":[]}' =0>
+check --as openai-responses - <<<'{"type":"message","role":"user","content":"a"}' =0>
+check --as openai - <<<'{"model":"m"}' => ^standard input: messages: must be a list, is an object$ -> 1
 check --as openai - <<<'[{"role":"user","content":"a"}' -> 2 standard input: line 2, column 1 \(byte 31\): .
 check --as openai - -> 2 standard input: line
 check --as openai - <<<$'{"role":"user","content":"a"}\n{"role":"user","content":"b\xff"}' -> 2 line 2, column 28 \(byte 57\): .*UTF-8
