@@ -67,6 +67,30 @@ static int list_of_lines(checker *c, const source *s, ms_str text, ms_str *json)
     return FINE;
 }
 
+/* Returns whether an object is a message, as no body of a request is. */
+static bool is_message(ms_str object)
+{
+    static const char *const names[] = {"role", "kind", "type"};
+    ms_str value;
+    bool any = false;
+    for (size_t i = 0; i < COUNT_OF(names) && !any; i++) {
+        any = ms_json_member(object, ms_str_of(names[i]), &value);
+    }
+    return any;
+}
+
+/* Makes a list of one message. */
+static int list_of_one(checker *c, ms_str *json)
+{
+    ms_buf list = {&c->arena, NULL, 0, 0};
+    bool good = ms_buf_write(&list, "[", 1) == MS_OK &&
+                ms_buf_write(&list, json->ptr, json->len) == MS_OK &&
+                ms_buf_write(&list, "]", 1) == MS_OK;
+    if (!good) return no_memory();
+    *json = ms_buf_text(&list);
+    return FINE;
+}
+
 /* Finds the messages in the input. Of a request's body only the members that the rules
  * look at are checked, of some providers all. A list alone is a body without the
  * others. */
@@ -81,6 +105,11 @@ static int messages_of(checker *c, const ms_profile *provider, ms_str *json)
     while (names[last + 1] != NULL) last++;
     ms_str list = ms_str_of(names[last]);
     bool alone = !is_object(body) || !ms_json_member(body, list, &value);
+    if (alone && is_object(body) && is_message(body)) {
+        int code = list_of_one(c, json);
+        if (code != FINE) return code;
+        body = *json;
+    }
     if (alone && !is_kind(body, MS_JSON_ARRAY)) return FINE;
     if (!alone && lint_reads_body(provider->name)) return FINE;
     if (!alone) *json = value;
@@ -88,7 +117,10 @@ static int messages_of(checker *c, const ms_profile *provider, ms_str *json)
     ms_json_init(&w, ms_buf_write, &buf, false);
     ms_json_begin(&w, MS_JSON_OBJECT);
     for (size_t i = 0; i < last; i++) {
-        if (alone || !ms_json_member(body, ms_str_of(names[i]), &value)) continue;
+        bool found = !alone && ms_json_member(body, ms_str_of(names[i]), &value);
+        if (!alone && !found && strcmp(names[i], "systemInstruction") == 0)
+            found = ms_json_member(body, MS_STR("system_instruction"), &value);
+        if (!found) continue; /* Google takes its member under two names */
         ms_json_key(&w, ms_str_of(names[i]));
         ms_json_put_raw(&w, value);
     }

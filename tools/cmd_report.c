@@ -353,7 +353,7 @@ static void put_place(report *r, tally *list, ms_str name)
 
 static void put_cost(report *r, const cost_row *row, int64_t duration_ns, tally *agents)
 {
-    char cost[32];
+    char cost[MONEY_MAX];
     ms_json_writer *w = &r->w;
     snprintf(cost, sizeof cost, "%.6f", row->cost);
     ms_json_begin(w, MS_JSON_ARRAY);

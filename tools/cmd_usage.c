@@ -192,7 +192,7 @@ static void put_titles(output *out, const layout *l)
 
 static void put_numbers(output *out, const layout *l, const cost_row *row)
 {
-    char text[NUMBER_MAX], cost[NUMBER_MAX] = "-";
+    char text[NUMBER_MAX], cost[MONEY_MAX] = "-";
     const uint64_t numbers[] = {row->answers, fresh_of(row), row->written, row->cached,
                                 row->output};
     bool first = true;
@@ -318,7 +318,7 @@ void json_usage_row(ms_json_writer *w, const char *name, ms_str value,
     json_u64(w, "output_tokens", row->output);
     json_u64(w, "reasoning_tokens", row->reasoning);
     json_u64(w, "total_tokens", tokens_of(row));
-    char text[32];
+    char text[MONEY_MAX];
     snprintf(text, sizeof text, "%.6f", row->cost);
     ms_json_key(w, MS_STR("cost"));
     ms_json_put_raw(w, is_priced(row) ? ms_str_of(text) : MS_STR("null"));

@@ -9,6 +9,8 @@
 #include "prices.h"
 #include "store.h"
 
+enum { MONEY_MAX = 328 };     /* bytes of any cost with 9 decimals, and its end */
+
 typedef struct cost_row {
     ms_str location, agent, turn, model, tool; /* absent: not known */
     uint64_t answers;

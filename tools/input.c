@@ -194,9 +194,10 @@ static split splitter_step(splitter *p, char c)
  * string, a number or an escape, so only errors well before its end count. */
 static bool hopeless(const source *s, size_t len)
 {
+    ms_json_opts opts = {0, s->rescuing};
     ms_error err;
     ms_str text = ms_str_n(s->buf + s->start, len);
-    return ms_json_check(text, NULL, NULL, &err) != MS_OK && err.offset < len - 64;
+    return ms_json_check(text, &opts, NULL, &err) != MS_OK && err.offset < len - 64;
 }
 
 const char *reason_of(const ms_error *err)
@@ -388,6 +389,15 @@ static int take_message(reader *r, ms_str object, const ms_format *format,
     return deliver(r, format, talk, &t);
 }
 
+/* Finds the system text of a request body. Google takes its member under two names. */
+static bool find_system(const ms_format *d, ms_str body, ms_str *value)
+{
+    if (d == NULL || d->system == NULL) return false;
+    return ms_json_member(body, ms_str_of(d->system), value) ||
+           (strcmp(d->system, "systemInstruction") == 0 &&
+            ms_json_member(body, MS_STR("system_instruction"), value));
+}
+
 /* Reads the system text of a request body, as a body without messages. */
 static int take_system(reader *r, const ms_format *d, ms_str body, conversation *talk)
 {
@@ -395,8 +405,7 @@ static int take_system(reader *r, const ms_format *d, ms_str body, conversation 
     ms_error err;
     ms_str value;
     ms_read_opts opts = {keeps_unknown(r), r->source.rescuing};
-    if (d == NULL || d->system == NULL) return FINE;
-    if (!ms_json_member(body, ms_str_of(d->system), &value)) return FINE;
+    if (!find_system(d, body, &value)) return FINE;
     taken t = {&r->source, offset_of(r, value), value, ++r->objects, talk->number,
                {NULL, 0}};
     ms_arena_reset(&r->arena);

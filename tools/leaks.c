@@ -378,8 +378,8 @@ static int look_at_records(leaks *l)
 
 /* Searches an open file from a place on, a piece at a time. A secret of at most OVERLAP
  * bytes is whole in one piece. */
-static size_t search_file(leaks *l, int file, uint64_t from, state where,
-                          const char *name)
+static size_t search_file(leaks *l, int file, const char *path, uint64_t from,
+                          state where, const char *name)
 {
     enum { STEP = 1 << 20, OVERLAP = 1 << 14 };
     size_t n = 0, len = 0;
@@ -388,6 +388,11 @@ static size_t search_file(leaks *l, int file, uint64_t from, state where,
     for (bool more = bytes != NULL; more && l->code == FINE;) {
         bool there = lseek(file, (off_t)(from + len), SEEK_SET) >= 0;
         ssize_t got = there ? read(file, bytes + len, STEP + OVERLAP - len) : -1;
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) {
+            complain("%s: cannot read: %s", path, strerror(errno));
+            l->code = FAILED;
+        }
         if (got > 0) len += (size_t)got;
         if (got > 0 && len < STEP + OVERLAP) continue;
         more = got > 0;
@@ -416,7 +421,7 @@ static int look_at_bytes(leaks *l, const char *path, uint64_t from, state where,
         complain("%s: %s", path, strerror(errno));
         return FAILED;
     }
-    *n += search_file(l, file, from, where, name);
+    *n += search_file(l, file, path, from, where, name);
     close(file);
     return l->code;
 }
@@ -495,13 +500,14 @@ static int look_beside(leaks *l, const char *log, const char *link, size_t which
 static int look_outside(leaks *l)
 {
     ms_log_info info;
+    ms_error err;
     uint64_t n = 0;
     const char *path = l->job->options->files[0];
     if (!l->job->log) return FINE;
     int code = FINE;
-    if (ms_log_stat(l->job->store, &info, NULL) == MS_OK) {
-        code = look_at_bytes(l, path, info.end, TORN, "bytes", &n);
-    }
+    ms_result result = ms_log_stat(l->job->store, &info, &err);
+    if (result != MS_OK) code = complain_of("looking at the log", result, &err);
+    else code = look_at_bytes(l, path, info.end, TORN, "bytes", &n);
     char *real = realpath(path, NULL);
     for (size_t i = 0; i < COUNT_OF(beside) && code == FINE; i++) {
         code = look_beside(l, path, path, i);

@@ -57,6 +57,7 @@ typedef struct lint {
     size_t n_slots;           /* a power of 2, at least twice n_calls */
     size_t marks;             /* cache breakpoints of Anthropic */
     size_t id_most;           /* characters of an id in chat completions */
+    const char *provider;
     bool no_memory;
 } lint;
 
@@ -399,6 +400,22 @@ typedef struct lint_choice {
     bool open;                /* other members than those of the table are ignored */
 } lint_choice;
 
+/* Marks a member that one provider alone has: o openai, r openrouter. */
+static void lint_own(lint *l, const lint_path *at, ms_str value, char place)
+{
+    (void)l;
+    (void)at;
+    (void)value;
+    (void)place;
+}
+
+/* Returns whether the provider has a member. */
+static bool lint_knows(const lint *l, const lint_member *member)
+{
+    const char *owner = member->place == 'r' ? "openrouter" : "openai";
+    return member->check != lint_own || strcmp(l->provider, owner) == 0;
+}
+
 /* Reports a member that no table has, and lists the known ones. */
 static void lint_unknown(lint *l, const lint_path *at, ms_str key, const char *tag,
                          const lint_member *members)
@@ -409,6 +426,7 @@ static void lint_unknown(lint *l, const lint_path *at, ms_str key, const char *t
     path.name = ms_str_n(key.ptr + 1, key.len - 2);
     if (tag != NULL) lint_put_word(&known, &count, ", ", tag);
     for (; members->name != NULL; members++) {
+        if (!lint_knows(l, members)) continue;
         lint_put_word(&known, &count, ", ", members->name);
     }
     lint_say(l, &path, key, "unknown member, known are %w", known.text);
@@ -437,7 +455,8 @@ static void lint_object(lint *l, const lint_path *at, ms_str object, const char 
     while (ms_json_next(&it)) {
         size_t m = 0;
         while (members[m].name != NULL &&
-               !ms_json_string_is(it.key, ms_str_of(members[m].name))) m++;
+               !(ms_json_string_is(it.key, ms_str_of(members[m].name)) &&
+                 lint_knows(l, &members[m]))) m++;
         assert(m < LINT_MEMBERS);
         bool known = open || members[m].name != NULL ||
                      (tag != NULL && ms_json_string_is(it.key, ms_str_of(tag)));
@@ -663,8 +682,12 @@ static void lint_unanswered(lint *l, const char *format)
 
 /* ---- openai and chat-strict: the shape of a message ----
  * Places of messages: o openai, d the same with thinking in reasoning_content (DeepSeek,
- * GLM, OpenRouter), s chat-strict, c cohere. Places of parts: u in a user message, a in
- * an assistant's, t in all others. */
+ * GLM), r openrouter, s chat-strict, c cohere. Places of parts: u in a user message, a in
+ * an assistant's, t in all others; of cohere A in an assistant's, T in a result. */
+
+#define LINT_CHAT_CACHE                                       \
+    {"cache_control", LINT_OBJECT | LINT_NULL, lint_own, 'r'}, \
+    {"prompt_cache_breakpoint", LINT_OBJECT | LINT_NULL, lint_own, 'o'}
 
 /* Checks what is in a file: f a document of chat completions, with data and a name or
  * with an id; a sound a; data of Gemini d, and a URL u. */
@@ -688,26 +711,35 @@ static void lint_file(lint *l, const lint_path *at, ms_str value, char place)
 }
 
 static const lint_member lint_chat_text[] = {
-    {"text", LINT_NEEDED | LINT_STRING, NULL, 0}, LINT_END};
+    {"text", LINT_NEEDED | LINT_STRING, NULL, 0}, LINT_CHAT_CACHE, LINT_END};
 
 static const lint_member lint_chat_image[] = {
-    {"image_url", LINT_NEEDED | LINT_OBJECT, NULL, 0}, LINT_END};
+    {"image_url", LINT_NEEDED | LINT_OBJECT, NULL, 0}, LINT_CHAT_CACHE, LINT_END};
 
 static const lint_member lint_chat_audio[] = {
-    {"input_audio", LINT_NEEDED | LINT_OBJECT, lint_file, 'a'}, LINT_END};
+    {"input_audio", LINT_NEEDED | LINT_OBJECT, lint_file, 'a'}, LINT_CHAT_CACHE,
+    LINT_END};
 
 static const lint_member lint_chat_file[] = {
-    {"file", LINT_NEEDED | LINT_OBJECT, lint_file, 'f'}, LINT_END};
+    {"file", LINT_NEEDED | LINT_OBJECT, lint_file, 'f'}, LINT_CHAT_CACHE, LINT_END};
 
 static const lint_member lint_chat_refusal[] = {
     {"refusal", LINT_NEEDED | LINT_STRING, NULL, 0}, LINT_END};
 
+static const lint_member lint_chat_thinking[] = {
+    {"thinking", LINT_NEEDED | LINT_STRING, NULL, 0}, LINT_END};
+
+static const lint_member lint_chat_document[] = {
+    {"document", LINT_NEEDED | LINT_OBJECT, NULL, 0}, LINT_END};
+
 static const lint_shape lint_chat_parts[] = {
-    {"text", "uat", lint_chat_text, NULL},
+    {"text", "uatAT", lint_chat_text, NULL},
     {"image_url", "u", lint_chat_image, NULL},
     {"input_audio", "u", lint_chat_audio, NULL},
     {"file", "u", lint_chat_file, NULL},
     {"refusal", "a", lint_chat_refusal, NULL},
+    {"thinking", "A", lint_chat_thinking, NULL},
+    {"document", "T", lint_chat_document, NULL},
 };
 
 static const lint_choice lint_chat_part = {"type", lint_chat_parts,
@@ -816,30 +848,57 @@ static const lint_member lint_chat_tool[] = {
     LINT_END,
 };
 
-#define LINT_ASSISTANT                                                        \
-    {"content", LINT_STRING | LINT_LIST | LINT_NULL, lint_chat_content, 'a'}, \
-    {"name", LINT_STRING, NULL, 0},                                           \
-    {"tool_calls", LINT_LIST, lint_chat_calls, 'a'},                          \
+#define LINT_ASSISTANT(place)                                                   \
+    {"content", LINT_STRING | LINT_LIST | LINT_NULL, lint_chat_content, place}, \
+    {"name", LINT_STRING, NULL, 0},                                             \
+    {"tool_calls", LINT_LIST, lint_chat_calls, 'a'},                            \
     {"refusal", LINT_STRING | LINT_NULL, NULL, 0}
 
-static const lint_member lint_chat_assistant_members[] = {LINT_ASSISTANT, LINT_END};
+/* An answer of openai is sent back as it came: with null for what it has not. */
+static const lint_member lint_chat_assistant_members[] = {
+    LINT_ASSISTANT('a'),
+    {"audio", LINT_OBJECT | LINT_NULL, NULL, 0},
+    {"function_call", LINT_OBJECT | LINT_NULL, NULL, 0},
+    LINT_END,
+};
 
 static const lint_member lint_strict_assistant_members[] = {
-    LINT_ASSISTANT, {"reasoning_content", LINT_STRING, NULL, 0}, LINT_END};
+    LINT_ASSISTANT('a'), {"reasoning_content", LINT_STRING, NULL, 0}, LINT_END};
+
+static const lint_member lint_router_assistant_members[] = {
+    LINT_ASSISTANT('a'),
+    {"reasoning_content", LINT_STRING, NULL, 0},
+    {"reasoning", LINT_STRING | LINT_NULL, NULL, 0},
+    {"reasoning_details", LINT_LIST | LINT_NULL, NULL, 0},
+    LINT_END,
+};
 
 /* Cohere's plan of the calls stands beside them. */
 static const lint_member lint_cohere_members[] = {
-    LINT_ASSISTANT, {"tool_plan", LINT_STRING, NULL, 0}, LINT_END};
+    LINT_ASSISTANT('A'),
+    {"tool_plan", LINT_STRING, NULL, 0},
+    {"citations", LINT_LIST | LINT_NULL, NULL, 0},
+    LINT_END,
+};
+
+static const lint_member lint_cohere_tool[] = {
+    {"tool_call_id", LINT_NEEDED | LINT_STRING, lint_chat_id, 0},
+    {"content", LINT_NEEDED | LINT_STRING | LINT_LIST, lint_chat_content, 'T'},
+    {"name", LINT_STRING, NULL, 0},
+    LINT_END,
+};
 
 /* Developer is no role of the templates. */
 static const lint_shape lint_chat_messages[] = {
-    {"system", "odsc", lint_chat_other, NULL},
-    {"developer", "od", lint_chat_other, NULL},
-    {"user", "odsc", lint_chat_user, NULL},
+    {"system", "odrsc", lint_chat_other, NULL},
+    {"developer", "odr", lint_chat_other, NULL},
+    {"user", "odrsc", lint_chat_user, NULL},
     {"assistant", "o", lint_chat_assistant_members, lint_chat_assistant},
     {"assistant", "c", lint_cohere_members, lint_chat_assistant},
+    {"assistant", "r", lint_router_assistant_members, lint_chat_assistant},
     {"assistant", "ds", lint_strict_assistant_members, lint_chat_assistant},
-    {"tool", "odsc", lint_chat_tool, NULL},
+    {"tool", "odrs", lint_chat_tool, NULL},
+    {"tool", "c", lint_cohere_tool, NULL},
 };
 
 static const lint_choice lint_chat_message = {"role", lint_chat_messages,
@@ -963,6 +1022,7 @@ static void lint_strict_roles(lint *l, const lint_path *at, ms_str list)
 static const lint_member lint_ollama_function_members[] = {
     {"name", LINT_NEEDED | LINT_STRING, lint_tool_name, 0},
     {"arguments", LINT_NEEDED | LINT_OBJECT, NULL, 0},
+    {"index", LINT_NUMBER, NULL, 0},
     LINT_END,
 };
 
@@ -1030,7 +1090,7 @@ static const lint_shape lint_ollama_messages[] = {
 static const lint_choice lint_ollama_message = {
     "role", lint_ollama_messages, LINT_COUNT(lint_ollama_messages), false};
 
-/* Checks a list of chat messages. Place: o openai, s chat-strict, l ollama. */
+/* Checks a list of chat messages. Place: of the messages, l ollama. */
 static void lint_chat(lint *l, char place)
 {
     const lint_choice *of = place == 'l' ? &lint_ollama_message : &lint_chat_message;
@@ -1042,13 +1102,13 @@ static void lint_chat(lint *l, char place)
     lint_each(l, &at, l->json, of, place, place);
     lint_chat_pairs(l, &at, l->json);
     if (place == 'c') lint_cohere_roles(l, &at, l->json);
-    else if (place != 'o' && place != 'd') lint_strict_roles(l, &at, l->json);
+    else if (place == 's' || place == 'l') lint_strict_roles(l, &at, l->json);
 }
 
 
 /* ---- anthropic: the shape of a message ----
- * Places of blocks: u in a user message, a in an assistant's, r in a tool result, s in
- * the system text. Places of messages: l the last, m all others. */
+ * Places of blocks: u in a user message, a in an assistant's, y in a system message, r in
+ * a tool result, s in the system text. Places of messages: l the last, m all others. */
 
 static lint_check lint_blocks;
 
@@ -1238,8 +1298,11 @@ static const lint_member lint_block_fallback[] = {
     LINT_END,
 };
 
+static const lint_member lint_block_tool[] = {
+    {"tool", LINT_NEEDED | LINT_OBJECT, NULL, 0}, LINT_CACHE, LINT_END};
+
 static const lint_shape lint_block_shapes[] = {
-    {"text", "uars", lint_block_text, NULL},
+    {"text", "uayrs", lint_block_text, NULL},
     {"image", "ur", lint_block_image, NULL},
     {"document", "ur", lint_block_document, lint_block_pdf},
     {"tool_use", "a", lint_block_use, NULL},
@@ -1262,6 +1325,8 @@ static const lint_shape lint_block_shapes[] = {
     {"container_upload", "u", lint_block_upload, NULL},
     {"tool_reference", "r", lint_block_reference, NULL},
     {"browser_state", "r", lint_block_browser, NULL},
+    {"tool_addition", "y", lint_block_tool, NULL},
+    {"tool_removal", "y", lint_block_tool, NULL},
 };
 
 static const lint_choice lint_block = {"type", lint_block_shapes,
@@ -1286,6 +1351,13 @@ static void lint_last_blocks(lint *l, const lint_path *at, ms_str value, char pl
 static const lint_member lint_anthropic_user[] = {
     {"content", LINT_NEEDED | LINT_STRING | LINT_LIST, lint_blocks, 'u'}, LINT_END};
 
+static const lint_member lint_anthropic_system[] = {
+    {"content", LINT_NEEDED | LINT_STRING | LINT_LIST, lint_blocks, 'y'},
+    {"clear_at", LINT_STRING, NULL, 0},
+    {"output_config", LINT_OBJECT, NULL, 0},
+    LINT_END,
+};
+
 static const lint_member lint_anthropic_assistant[] = {
     {"content", LINT_NEEDED | LINT_STRING | LINT_LIST, lint_blocks, 'a'}, LINT_END};
 
@@ -1294,7 +1366,7 @@ static const lint_member lint_anthropic_last[] = {
 
 static const lint_shape lint_anthropic_shapes[] = {
     {"user", "ml", lint_anthropic_user, NULL},
-    {"system", "ml", lint_anthropic_user, NULL},
+    {"system", "ml", lint_anthropic_system, NULL},
     {"assistant", "m", lint_anthropic_assistant, NULL},
     {"assistant", "l", lint_anthropic_last, NULL},
 };
@@ -1306,29 +1378,74 @@ static const lint_choice lint_anthropic_message = {
 /* ---- anthropic: calls, results, first and last ---- */
 
 /* Adds a call that the server answers, or its result. The service refuses a result
- * without its call before it (claude-code 95406); a call may wait for its result. */
-static void lint_anthropic_served(lint *l, const lint_path *at, ms_str block)
+ * without its call before it (claude-code 95406). over: a prompt follows, so that a call
+ * waits no more; a turn that goes on may be without the result. */
+static void lint_anthropic_served(lint *l, const lint_path *at, ms_str block, bool over)
 {
     ms_str type = lint_decode(l, lint_get(block, "type"));
-    bool calls = ms_str_equal(type, MS_STR("server_tool_use")) ||
-                 ms_str_equal(type, MS_STR("mcp_tool_use"));
+    bool own = ms_str_equal(type, MS_STR("server_tool_use"));
+    bool calls = own || ms_str_equal(type, MS_STR("mcp_tool_use"));
     if (!calls && !lint_ends(type, "_tool_result")) return;
-    lint_path path = lint_in(at, "tool_use_id");
+    lint_path path = lint_in(at, calls ? "id" : "tool_use_id");
     ms_str value = lint_get(block, calls ? "id" : "tool_use_id");
     ms_str id = lint_decode(l, value);
     if (id.ptr == NULL) return;
-    const lint_call *call = lint_call_of(l, LINT_SERVED, id);
-    if (calls && call == NULL) (void)lint_new_call(l, LINT_SERVED, id);
+    lint_call *call = lint_call_of(l, LINT_SERVED, id);
+    if (calls && call == NULL) call = lint_new_call(l, LINT_SERVED, id);
+    if (own && over && call != NULL && call->answers == 0)
+        lint_wait(l, &path, call, value);
+    if (!calls && call != NULL) call->answers++;
     if (!calls && call == NULL)
         lint_say(l, &path, value, "result %v without its call before it", value);
 }
 
+/* Reports the calls of the server that a prompt follows, and no result. */
+static void lint_anthropic_left(lint *l)
+{
+    for (size_t i = 0; i < l->n_calls; i++) {
+        lint_call *call = &l->calls[i];
+        lint_text text = {"", 0};
+        if (call->scope != LINT_SERVED || call->answers > 0 || call->where.ptr == NULL)
+            continue;
+        lint_put_text(&text, "call ");
+        lint_put_value(&text, call->where);
+        lint_put_text(&text, " of the server has no result before the next prompt");
+        lint_add(l, call->path, call->where, &text);
+        call->where = ms_str_of(NULL);
+    }
+}
+
+/* Returns the number of the last message that is a prompt: a user's with anything but
+ * results, which ends the turn of the model; 0: there is none after the first. */
+static size_t lint_anthropic_prompt(ms_str list)
+{
+    ms_json_iter it = ms_json_iterate(list);
+    size_t last = 0;
+    for (size_t i = 0; ms_json_next(&it); i++) {
+        ms_str content = lint_get(it.value, "content");
+        ms_json_iter blocks = ms_json_iterate(content);
+        bool prompt = lint_kind(content) != LINT_LIST;
+        while (!prompt && ms_json_next(&blocks))
+            prompt = !lint_is(blocks.value, "type", "tool_result");
+        if (prompt && lint_is(it.value, "role", "user")) last = i;
+    }
+    return last;
+}
+
+/* Where a block is: its turn, and whether a prompt follows. The
+ * service joins messages of assistants that stand together to one turn. */
+typedef struct lint_place {
+    size_t turn;
+    bool over;
+} lint_place;
+
 /* Adds the call or the result of a block. Ids are unique in the request; each result
- * has its call in the message before. The scope of message n is n + 1, that of the
- * request LINT_NONE. */
-static void lint_anthropic_block(lint *l, const lint_path *at, size_t message,
+ * has its call in the turn before. The scope of turn n is n + 1, that of the request
+ * LINT_NONE. */
+static void lint_anthropic_block(lint *l, const lint_path *at, lint_place in,
                                  ms_str block)
 {
+    size_t message = in.turn;
     lint_path id = lint_in(at, "id"), result = lint_in(at, "tool_use_id");
     if (lint_is(block, "type", "tool_use")) {
         ms_str value = lint_get(block, "id"), text = lint_decode(l, value);
@@ -1342,12 +1459,12 @@ static void lint_anthropic_block(lint *l, const lint_path *at, size_t message,
                       "result %v without a call in the message before",
                       "call %v is answered twice");
     } else {
-        lint_anthropic_served(l, at, block);
+        lint_anthropic_served(l, at, block, in.over);
     }
 }
 
 /* Checks the blocks' order: results precede all other blocks of their message. */
-static void lint_anthropic_blocks(lint *l, const lint_path *at, size_t message,
+static void lint_anthropic_blocks(lint *l, const lint_path *at, lint_place in,
                                   ms_str blocks)
 {
     ms_json_iter it = ms_json_iterate(blocks);
@@ -1356,7 +1473,7 @@ static void lint_anthropic_blocks(lint *l, const lint_path *at, size_t message,
     for (size_t i = 0; ms_json_next(&it); i++) {
         lint_path block = lint_nth(at, i);
         bool result = lint_is(it.value, "type", "tool_result");
-        lint_anthropic_block(l, &block, message, it.value);
+        lint_anthropic_block(l, &block, in, it.value);
         if (result && !result_before)
             lint_say(l, &block, it.value, "results must stand before all other blocks");
         result_before = result;
@@ -1398,24 +1515,31 @@ static void lint_anthropic_list(lint *l, const lint_path *at, ms_str list, char 
     ms_str last = {NULL, 0};
     lint_path message = lint_nth(at, 0);
     size_t count = lint_each(l, at, list, &lint_anthropic_message, 'm', 'l');
+    size_t prompt = lint_anthropic_prompt(list);
+    lint_place in = {0, false};
     (void)place;
     for (size_t i = 0; ms_json_next(&it); i++) {
         message = lint_nth(at, i);
         lint_path content = lint_in(&message, "content");
         lint_path role = lint_in(&message, "role");
         bool after = lint_is(last, "role", "user") || lint_is(last, "role", "system");
+        bool joins = lint_is(last, "role", "assistant") &&
+                     lint_is(it.value, "role", "assistant");
         last = it.value;
+        in.turn += i > 0 && !joins;
+        in.over = i < prompt;
         if (lint_is(last, "role", "system") && !after)
             lint_say(l, &role, lint_get(last, "role"),
                      "a system message must follow a user message");
         if (i == 0 && lint_is(last, "role", "assistant") && !lint_compacts(last))
             lint_say(l, &role, lint_get(last, "role"), "the first message must be user");
-        lint_anthropic_blocks(l, &content, i, lint_get(last, "content"));
+        lint_anthropic_blocks(l, &content, in, lint_get(last, "content"));
     }
     if (count == 0) lint_say(l, at, list, "must not be empty, the first must be user");
     else lint_anthropic_end(l, &message, last);
     if (count > 100000)
         lint_say(l, at, list, "must have at most 100000 messages, has %n", count);
+    lint_anthropic_left(l);
     lint_unanswered(l, " has no result in the message after it");
 }
 
@@ -1542,8 +1666,12 @@ static const lint_member lint_gemini_user[] = {
 static const lint_member lint_gemini_model[] = {
     {"parts", LINT_NEEDED | LINT_LIST, lint_gemini_parts, 'm'}, LINT_END};
 
+/* Its role, which clients send, means nothing. */
 static const lint_member lint_gemini_system_members[] = {
-    {"parts", LINT_NEEDED | LINT_LIST, lint_gemini_parts, 's'}, LINT_END};
+    {"parts", LINT_NEEDED | LINT_LIST, lint_gemini_parts, 's'},
+    {"role", LINT_STRING, NULL, 0},
+    LINT_END,
+};
 
 static const lint_shape lint_gemini_contents[] = {
     {"user", "c", lint_gemini_user, NULL},
@@ -2469,7 +2597,7 @@ static const lint_shape lint_pydantic_shapes[] = {
     {"builtin-tool-call", "r", lint_pydantic_any, NULL},
     {"builtin-tool-return", "r", lint_pydantic_any, NULL},
     {"file", "r", lint_pydantic_any, NULL},
-    {"compaction", "r", lint_pydantic_any, NULL},
+    {"compaction", "qr", lint_pydantic_any, NULL}, /* an application's in a request */
     {"speech", "qr", lint_pydantic_any, NULL},
 };
 
@@ -2664,7 +2792,7 @@ static void lint_item_content(lint *l, const lint_path *at, ms_str value, char p
         lint_each(l, at, value, &lint_item_part, place, place);
 }
 
-#define LINT_STATUS {"status", LINT_STRING, lint_one_of, 's'}
+#define LINT_STATUS {"status", LINT_STRING | LINT_NULL, lint_one_of, 's'}
 #define LINT_ITEM_ID {"id", LINT_STRING, lint_item_id, 0}
 #define LINT_CALL_ID {"call_id", LINT_NEEDED | LINT_STRING, lint_item_id, 0}
 #define LINT_CALLER {"caller", LINT_OBJECT | LINT_NULL, NULL, 0}
@@ -3202,7 +3330,7 @@ static const struct lint_provider {
     {"ollama", lint_chat, 'l', lint_of_chat, false, 40},
     {"deepseek", lint_chat, 'd', lint_of_chat, false, 40},
     {"glm", lint_chat, 'd', lint_of_chat, false, 40},
-    {"openrouter", lint_chat, 'd', lint_of_chat, false, 64},
+    {"openrouter", lint_chat, 'r', lint_of_chat, false, 64},
     {"openai-responses", lint_responses, 's', lint_of_responses, false, 40},
     {"bedrock", lint_bedrock, 0, lint_of_bedrock, true, 40},
     {"gemini-interactions", lint_interactions, 0, lint_of_interactions, true, 40},
@@ -3240,6 +3368,7 @@ int lint_request(const char *provider, ms_str json, ms_arena *arena,
     l.arena = arena;
     if (p == NULL) return -1;
     l.id_most = p->id_most;
+    l.provider = p->name;
     p->check(&l, p->place);
     if (l.no_memory || l.n_findings > INT_MAX) return -2;
     if (l.n_findings > 0)

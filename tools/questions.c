@@ -318,7 +318,7 @@ const mcp_arg list_args[S_COUNT] = {
 /* Writes dollars, or null where no answer has a price, and how many answers have none. */
 static void put_cost(ms_json_writer *w, const cost_row *cost)
 {
-    char text[32];
+    char text[MONEY_MAX];
     snprintf(text, sizeof text, "%.6f", cost->cost);
     ms_json_key(w, MS_STR("cost"));
     bool known = cost->unpriced < cost->answers;

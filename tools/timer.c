@@ -4,6 +4,7 @@
 #include "timer.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,9 +81,40 @@ static void put_cron_word(output *out, const char *text)
 }
 
 typedef struct timed_sync {
+    const options *o;
     char *program;
     char **paths;             /* the log, the folders: an stb_ds array */
 } timed_sync;
+
+static void put_plain_unit_word(output *out, const char *text)
+{
+    put_unit_word(out, NULL, text);
+}
+
+/* Writes the command after the program, with the options that were given. */
+static void put_command(output *out, const timed_sync *k,
+                        void (*put_word)(output *out, const char *text))
+{
+    const options *o = k->o;
+    emit_text(out, " sync --quiet");
+    if (GIVEN(o, REFUSE)) emit_text(out, " --strict");
+    if (o->full) emit_text(out, " --full");
+    if (GIVEN(o, SHARED)) emit_text(out, " --shared");
+    if (GIVEN(o, JSON)) emit_text(out, " --json");
+    emit_format(out, " --wait %" PRIu32, GIVEN(o, WAIT) ? o->wait_ms : 60000);
+    if (o->sync == SYNC_NONE) emit_text(out, " --sync none");
+    if (o->max_input > 0) emit_format(out, " --max-input %" PRIu64, o->max_input);
+    if (o->agent != NULL) {
+        emit_text(out, " --agent ");
+        put_word(out, o->agent);
+    }
+    emit_text(out, " --");
+    for (size_t i = 0; i < arrlenu(k->paths); i++) {
+        emit_text(out, " ");
+        put_word(out, k->paths[i]);
+    }
+    emit_text(out, "\n");
+}
 
 static void put_service(output *out, const timed_sync *k)
 {
@@ -97,12 +129,7 @@ static void put_service(output *out, const timed_sync *k)
     }
     emit_text(out, "ExecStart=");
     put_unit_word(out, NULL, k->program);
-    emit_text(out, " sync --quiet --wait 60000 --");
-    for (size_t i = 0; i < arrlenu(k->paths); i++) {
-        emit_text(out, " ");
-        put_unit_word(out, NULL, k->paths[i]);
-    }
-    emit_text(out, "\n");
+    put_command(out, k, put_plain_unit_word);
 }
 
 static void put_timer(output *out)
@@ -123,12 +150,7 @@ static void put_cron_line(output *out, const timed_sync *k)
         emit_text(out, " ");
     }
     put_cron_word(out, k->program);
-    emit_text(out, " sync --quiet --wait 60000 --");
-    for (size_t i = 0; i < arrlenu(k->paths); i++) {
-        emit_text(out, " ");
-        put_cron_word(out, k->paths[i]);
-    }
-    emit_text(out, "\n");
+    put_command(out, k, put_cron_word);
 }
 
 /* Returns the folder of the user's units in a fresh string; NULL: there is no home. */
@@ -191,9 +213,11 @@ static int write_units(const timed_sync *k, output *out)
 static bool are_plain(const timed_sync *k)
 {
     bool plain = true;
-    size_t n = arrlenu(k->paths);
-    for (size_t i = 0; i < n + COUNT_OF(variables); i++) {
-        const char *text = i < n ? k->paths[i] : getenv(variables[i - n]);
+    size_t n = arrlenu(k->paths), all = n + COUNT_OF(variables);
+    for (size_t i = 0; i <= all; i++) {
+        const char *text = i < n   ? k->paths[i]
+                           : i < all ? getenv(variables[i - n])
+                                     : k->o->agent;
         for (; text != NULL && *text != '\0'; text++) {
             plain = plain && (unsigned char)*text >= ' ' && *text != 127;
         }
@@ -203,7 +227,7 @@ static bool are_plain(const timed_sync *k)
 
 int timer_install(const options *o, output *out)
 {
-    timed_sync k = {program_path(), NULL};
+    timed_sync k = {o, program_path(), NULL};
     int code = FINE;
     for (size_t i = 0; i < o->n_files && code == FINE; i++) {
         char *path = absolute(o->files[i]);
@@ -214,7 +238,7 @@ int timer_install(const options *o, output *out)
         if (!there) complain("%s: no such %sfolder", o->files[i], kind);
     }
     if (code == FINE && !are_plain(&k)) {
-        complain("sync: a control character in a path");
+        complain("sync: a control character in a path or an option");
         code = FAILED;
     }
 #ifdef __linux__

@@ -85,7 +85,7 @@ static void put_result(writing *w, const said_part *p, bool alone)
 
 static void put_number(ms_json_writer *w, const char *name, double value)
 {
-    char text[32];
+    char text[MONEY_MAX];
     int n = snprintf(text, sizeof text, "%.9f", value);
     while (n > 1 && text[n - 1] == '0' && text[n - 2] != '.') n--;
     ms_json_key(w, ms_str_of(name));

@@ -90,6 +90,8 @@ $ reads '{"system":null,"messages":[{"role":"user","content":"a"}]}' --from anth
 $ reads '{"systemInstruction":{"parts":[{"text":"s"}]},"contents":[{"role":"user","parts":[{"text":"a"}]},{"role":"model","parts":[{"text":"b"}]}]}' | kinds => ^injected_context=s user_message=a assistant_message=b$
 $ reads '{"instructions":"s","input":[{"role":"user","content":"a"},{"type":"reasoning","summary":[]},{"role":"assistant","content":"b"}]}' | kinds => ^injected_context=s user_message=a reasoning= assistant_message=b$
 $ reads '{"instructions":"s","input":[{"role":"user","content":"a"}]}' --from openai-responses | kinds => ^injected_context=s user_message=a$
+$ reads '{"system_instruction":{"parts":[{"text":"s"}]},"contents":[{"role":"user","parts":[{"text":"a"}]}]}' | kinds => ^injected_context=s user_message=a$
+$ reads '{"system_instruction":{"parts":5},"contents":[{"role":"user","parts":[{"text":"a"}]}]}' --strict -> 1 column 23 \(byte 22\): the system text: .
 $ reads '{"system":[{"text":"s"}],"messages":[{"role":"user","content":[{"text":"a"}]}]}' | kinds => ^injected_context=s user_message=a$
 $ reads '{"model":"m","system_instruction":"s","input":[{"type":"user_input","content":[{"type":"text","text":"a"}]},{"type":"model_output","content":[{"type":"text","text":"b"}]}]}' | kinds => ^injected_context=s user_message=a assistant_message=b$
 $ reads '{"input":[{"role":"user","content":"a"},{"type":"function_call_output","call_id":"c","output":"r"}]}' => "user_message","content":"a","source":"r!
@@ -216,6 +218,13 @@ check --as anthropic - <<<'{"model":"m","system":5,"messages":[{"role":"user","c
 check --as anthropic - <<<$'{"role":"user","content":"a"}\n{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":"r"}]}' => ^standard input: messages\[1\]\.content\[0\]\.tool_use_id: -> 1
 check --as ollama - <<<'[{"role":"user","content":"a"},{"role":"user","content":"b"}]' => ^standard input: messages\[1\]\.role: roles must alternate -> 1
 check --as gemini - <<<'{"role":"user","content":"a"}' => standard input: . -> 1
+check --as openai - <<<'{"role":"user","content":"a"}' =0>
+check --as openai - <<<'{"role":"tool","tool_call_id":"x","content":"r"}' => ^standard input: messages\[0\]\.tool_call_id: -> 1
+check --as gemini - <<<'{"role":"user","parts":[{"text":"a"}]}' =0>
+check --as gemini - <<<'{"system_instruction":5,"contents":[{"role":"user","parts":[{"text":"a"}]}]}' => ^standard input: systemInstruction: must be an object, is 5$ -> 1
+check --as pydantic-ai - <<<'{"kind":"request","parts":[]}' =0>
+check --as openai-responses - <<<'{"type":"message","role":"user","content":"a"}' =0>
+check --as openai - <<<'{"model":"m"}' => ^standard input: messages: must be a list, is an object$ -> 1
 check --as openai - <<<'[{"role":"user","content":"a"}' -> 2 standard input: line 2, column 1 \(byte 31\): .
 check --as openai - -> 2 standard input: line
 check --as openai - <<<$'{"role":"user","content":"a"}\n{"role":"user","content":"b\xff"}' -> 2 line 2, column 28 \(byte 57\): .*UTF-8

@@ -355,6 +355,9 @@ $ printf '{"type":"task","content":"a\xffb","location":"l"}\n' >$tmp/bad; rm $tm
 import --keep-going $tmp/r.log $tmp/bad => ^repaired +1 . -> 3 line 1, column 28 \(byte 27\): bad UTF-8
 view $tmp/r.log =$5> a�b
 import --strict $tmp/r.log $tmp/bad => ^appended +0 -> 1 line 1, column 28 \(byte 27\)
+$ printf '{"type":"task","content":"a\xff%70000dz","location":"l"}\n' 0 >$tmp/bad; rm $tmp/r.log
+import --keep-going $tmp/r.log $tmp/bad => ^appended +1 => ^repaired +1 . -> 3 line 1, column 28 .*: bad UTF-8
+export $tmp/r.log => a�0* *0*z
 
 # Many bad places in one line cost processor time by their number, not by its square.
 == long_line_is_searched_in_linear_time

@@ -264,6 +264,9 @@ $ tokens $log => ^0$ -> 1
 redact $log --secrets --apply =1> ^left       => ^left       1 in .*\.torn: remove -> 1
 $ rm $log.torn; ls $tmp =0> compacting
 redact $log --secrets --apply => ^found      0 in 0 messages$ =0> left
+$ mkdir $log.torn
+redact $log --secrets -> 1 /leak\.log\.torn: cannot read: Is a directory$
+$ rmdir $log.torn
 END
 
 # Names that are too long for an ending are shortened: with one ending, with both, in UTF-8.

@@ -587,6 +587,9 @@ $ cat $tmp/config/systemd/user/msgstore-sync.timer => ^OnCalendar=hourly$ => ^Pe
 $ [ -e "$tmp/deleted/a %d/it's.log" ] -> 1
 $ sed -n 's/^or crontab \(.... . . .\|17 \* \* \* \*\) //p' $tmp/install | sed 's/\\%/%/g' >$tmp/cron; HOME=$tmp/deleted XDG_CONFIG_HOME= sh $tmp/cron
 view "$tmp/deleted/a %d/it's.log" =2> deleted one|its answer
+$ XDG_CONFIG_HOME=$tmp/config "$tool" sync --install --agent 'a $b %c' --strict --full --shared --wait 5 --sync none --max-input 2M --json $tmp/opt.log => ^or crontab .* sync --quiet --strict --full --shared --json --wait 5 --sync none --max-input 2097152 --agent 'a \$b '\\%'c' -- '/.*/opt\.log'$
+$ cat $tmp/config/systemd/user/msgstore-sync.service => sync --quiet --strict --full --shared --json --wait 5 --sync none --max-input 2097152 --agent "a \$\$b %%c" -- "/.*/opt\.log"$
+$ XDG_CONFIG_HOME=$tmp/config "$tool" sync --install --agent $'a\nb' $tmp/opt.log -> 1 a control character in a path or an option$
 $ XDG_CONFIG_HOME=$tmp/config "$tool" sync --uninstall => ^removed .*service$ => ^removed .*timer$ => ^stop it
 $ XDG_CONFIG_HOME=$tmp/config "$tool" sync --uninstall -> 4 no timer is installed
 sync --install $tmp/no/such/folder/a.log -> 4 no such folder

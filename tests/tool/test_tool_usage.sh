@@ -240,6 +240,15 @@ export $tmp/parts.log --format otlp >$tmp/trace
 $ grep -o 'usage.[a-z]*put_tokens","value":{"intValue":"[0-9]*"' $tmp/trace =2> input.*"30"$ =2> output.*"9"$ =4> .
 END
 
+session <<'END'
+== cost_of_any_size_is_printed_whole
+$ printf '{"role":"user","content":"a"}\n{"role":"assistant","content":"b"}\n' | "$tool" import $tmp/dear.log -
+note $tmp/dear.log 2 usage '{"input_tokens":9,"output_tokens":3,"cost":1e40}' --json
+export $tmp/dear.log --format atif => "cost_usd":10000000000000000303786028427003666890752\.0\}
+usage $tmp/dear.log --json => "cost":10000000000000000303786028427003666890752\.000000,
+usage $tmp/dear.log => [ ]10000000000000000303786028427003666890752\.00 
+END
+
 if has_terminal; then
     for columns in 40 60 80 140; do
         session <<'END'

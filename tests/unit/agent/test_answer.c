@@ -2333,10 +2333,11 @@ TEST(block_of_another_kind_is_kept_when_it_comes)
         "{\"type\":\"message\",\"role\":\"assistant\",\"model\":\"m\",\"content\":[{\"type\":"
         "\"thinking\",\"thinking\":\"hm\",\"signature\":\"x\"},{\"type\":"
         "\"server_tool_use\",\"id\":\"s\",\"name\":\"web_search\",\"input\":{\"q\":1}},{\"type\":"
+        "\"web_search_tool_result\",\"tool_use_id\":\"s\",\"content\":[]},{\"type\":"
         "\"text\",\"text\":\"found\"}]%s}";
     ms_request_desc desc = desc_of("anthropic");
     answer_case c = {"", "anthropic", "", NULL, NULL, "", 0, 0, 0, 0, 0, ""};
-    char whole[400], early[400];
+    char whole[600], early[600];
     ms_answered out;
     ms_error err;
     snprintf(whole, sizeof whole, body, ",\"stop_reason\":\"end_turn\"");
@@ -2344,12 +2345,14 @@ TEST(block_of_another_kind_is_kept_when_it_comes)
     add(ms_user_message(ms_text("u")));
     if (ms_answer(&desc, ms_str_of(whole), &out, &err) != MS_OK)
         fail_msg("%s", err.message);
-    assert_int_equal(out.messages, 3);
+    assert_int_equal(out.messages, 4);
     char *first = strndup(stored().ptr, stored().len);
     assert_non_null(strstr(first, "multimodal_part 16|[{\"type\":\"server_tool_use\""));
     ms_str request = asked(&c);
     assert_true(has_text(request, "{\"type\":\"server_tool_use\",\"id\":\"s\",\"name\":\"web_search\","
-                                  "\"input\":{\"q\":1}},{\"type\":\"text\",\"text\":\"found\"}"));
+                                  "\"input\":{\"q\":1}},{\"type\":\"web_search_tool_result\","
+                                  "\"tool_use_id\":\"s\",\"content\":[]},"
+                                  "{\"type\":\"text\",\"text\":\"found\"}"));
     static const char *const others[][2] = {{"openai", "m"}, {"gemini", "m"}, {"anthropic", "n"}};
     for (size_t i = 0; i < COUNT(others); i++) { /* another provider, and another model */
         ms_project_report report;
@@ -2358,7 +2361,7 @@ TEST(block_of_another_kind_is_kept_when_it_comes)
         request = body_of(&other, &report);
         assert_true(has_text(request, "found"));
         assert_false(has_text(request, "server_tool_use"));
-        assert_int_equal(report.raw_left_out, 1);
+        assert_int_equal(report.raw_left_out, 2);
     }
 
     (void)open_store(NULL);
@@ -2374,7 +2377,7 @@ TEST(block_of_another_kind_is_kept_when_it_comes)
     assert_int_equal(ms_answer_begin(&a, &desc, NULL), MS_OK);
     assert_int_equal(ms_answer_feed(&a, ms_str_of(early), NULL), MS_OK);
     assert_int_equal(ms_answer_end(&a, &out, NULL), MS_E_MISSING);
-    assert_int_equal(out.messages, 3);
+    assert_int_equal(out.messages, 4);
     for (uint64_t seq = out.first_seq; seq <= out.last_seq; seq++) {
         const ms_msg *msg;
         assert_int_equal(ms_get_by_seq(store, seq, &arena, &msg, NULL), MS_OK);
@@ -2393,7 +2396,8 @@ TEST(call_stored_as_a_block_is_left_out_when_its_maker_is_asked)
         {"anthropic", "[{\"type\":\"server_tool_use\",\"id\":\"s\",\"name\":\"web_search\","
                       "\"input\":{}},{\"type\":\"tool_use\",\"id\":\"lone\",\"name\":\"f\","
                       "\"input\":{}},{\"type\":\"mcp_tool_use\",\"id\":\"m\","
-                      "\"name\":\"f\",\"server_name\":\"s\",\"input\":{}}]",
+                      "\"name\":\"f\",\"server_name\":\"s\",\"input\":{}},{\"type\":"
+                      "\"web_search_tool_result\",\"tool_use_id\":\"s\",\"content\":[]}]",
          "{\"type\":\"server_tool_use\",\"id\":\"s\",\"name\":\"web_search\",\"input\":{}},"
          "{\"type\":\"mcp_tool_use\",\"id\":\"m\",\"name\":\"f\",\"server_name\":\"s\",\"input\":{}}",
          1},
