@@ -29,6 +29,17 @@ function svg(tag, attributes, ...children) {
   return node;
 }
 
+/* Draws anew what is in a node. The link or button with the focus has it again. */
+function refocus(root, draw) {
+  const nameOf = (node) => node.tagName + (node.getAttribute("href") || node.ariaLabel || node.textContent);
+  const had = document.activeElement,
+    name = had !== null && had !== root && root.contains(had) ? had.id || nameOf(had) : "";
+  draw();
+  if (name === "") return;
+  const again = [...root.querySelectorAll("[id], a, button, [tabindex]")].find((node) => node.id === name || nameOf(node) === name);
+  if (again !== undefined) again.focus({ preventScroll: true });
+}
+
 function colour(node, value) {
   node.style.setProperty("--c", value);
   return node;
@@ -142,6 +153,11 @@ const plural = (n, word) => whole(n) + " " + word + (n === 1 ? "" : "s");
 let D = null; /* what the tool wrote, see cmd_report.c */
 let S = null; /* the session on the page */
 let lowered = []; /* D.texts in lower case, as far as a search needed them */
+
+/* Forgets what is known of the texts of other data. */
+function forget() {
+  lowered = [];
+}
 
 async function unpack() {
   const node = byId("data");
@@ -1215,10 +1231,11 @@ const rowIsBad = (row) =>
   row.m !== undefined &&
   (row.m.bad || (row.m.class === "calls" && word(row.m) === "action" && !row.m.result));
 
-/* Shows message seq of the session, whatever filters hide it. */
+/* Shows message seq of the session, whatever filters hide it. Returns false if the page
+ * does not have it. */
 function goTo(seq) {
   let m = S.bySeq.get(seq);
-  if (m === undefined) return;
+  if (m === undefined) return false;
   if (m.call !== undefined && !off.has("calls") && !m.h === !m.call.h) m = m.call;
   if (tab !== "Timeline") setTab("Timeline");
   const find = () => rows.findIndex((row) => row.m === m);
@@ -1239,6 +1256,7 @@ function goTo(seq) {
     point(at);
     list.show(at, true);
   }
+  return at >= 0;
 }
 
 function goToHash() {
@@ -3090,7 +3108,7 @@ function onKey(event) {
     }
     return;
   }
-  if (target.tagName === "SELECT" || (target.tagName === "BUTTON" && event.key === "Enter")) return;
+  if (/^(INPUT|SELECT)$/.test(target.tagName) || (target.tagName === "BUTTON" && event.key === "Enter")) return;
   const number = Number(event.key);
   if (number >= 1 && number <= byId("tabs").children.length) {
     byId("tabs").children[number - 1].click();

@@ -1149,9 +1149,302 @@ await test("served_page_says_so_when_the_server_has_ended", async () => {
     p = await browser.open(url);
   });
   if (p === undefined) return;
-  await p.until("document.querySelector('#served .error')");
+  await p.until("document.querySelector('#served .poll')");
   has(await text(p, "#served"), "Is msgstore serve still running?");
   await p.close();
+});
+
+/* Answers the questions of a page to its server in place of it: `make` returns a Response
+ * for a name, or undefined. */
+const intercept = (p, make) =>
+  p.run(`window.sent = window.sent || window.fetch; window.fetch = (url, o) => {
+    const made = (${make})(String(url).split("?")[0], new URLSearchParams(String(url).split("?")[1]));
+    return made === undefined ? window.sent(url, o) : Promise.resolve(made); }; true`);
+const honest = (p) => p.run("window.fetch = window.sent; true");
+
+/* A log with a session "one"; append() adds a message to a session. */
+function growingLog(name, more = {}) {
+  const log = join(tmp, name + ".log");
+  rmSync(log, { force: true });
+  const said = ["first", "second", "third"].map((content, i) => ({ type: "assistant_message", content, location: "one", timestamp: START + i, ...more }));
+  msgstore("import", log, lines(name + ".jsonl", said), "--from", "framework");
+  const append = (content, location = "one", more = {}) => {
+    const input = JSON.stringify({ type: "assistant_message", content, location, ...more });
+    const r = spawnSync(tool, ["append", log], { input, encoding: "utf8" });
+    check(r.status === 0, r.stderr);
+  };
+  return [log, append];
+}
+
+await test("served_filters_take_each_key_that_is_typed_into_them", () =>
+  served(thousandLog(), async (url) => {
+    const p = await browser.open(url);
+    const typed = "d/z?12jkGe codex";
+    const type = async () => {
+      await p.run("byId('filter-folder').value = ''; byId('filter-folder').focus()");
+      for (const key of typed) await p.press(key);
+      await is(p, "[byId('filter-folder').value, tab, byId('keys').open]", [typed, "Sessions", false]);
+    };
+    await type();
+    await p.run("location.hash = '#s=session-0007'");
+    await loaded(p, "session-0007");
+    await show(p, "Sessions");
+    await type();
+    await fromServer(p, url);
+  }));
+
+await test("served_session_opens_again_when_its_line_is_pressed_again", () =>
+  served(thousandLog(), async (url) => {
+    const p = await browser.open(url);
+    for (let i = 0; i < 2; i++) {
+      await p.run(all("#log .callrow") + "[3].click()");
+      await loaded(p, "session-0996");
+      await show(p, "Sessions");
+      await is(p, "location.hash", "");
+    }
+    await p.run("history.back()");
+    await loaded(p, "session-0996");
+    await p.run("search('word5')");
+    await p.run("byId('query').value = 'word5'; setTab('Sessions')");
+    for (let i = 0; i < 2; i++) {
+      await p.until(count("#hits .callrow") + " > 5");
+      await p.run(all("#hits .callrow") + "[2].click()");
+      await p.until("S !== null && tab === 'Timeline'");
+      await show(p, "Sessions");
+    }
+    await fromServer(p, url);
+  }));
+
+await test("served_list_has_what_came_while_a_session_was_read", () => {
+  const [log, append] = growingLog("later");
+  return served(log, async (url) => {
+    const p = await browser.open(url, { hash: "#s=one" });
+    await loaded(p, "one");
+    append("fourth", "one");
+    append("hello", "two");
+    await p.until("S.messages.length === 4");
+    await show(p, "Sessions");
+    await p.until("byId('log').innerText.includes('2 sessions')", 8);
+    await fromServer(p, url);
+  });
+});
+
+await test("served_session_follows_when_its_first_messages_are_taken_back", () => {
+  const [log, append] = growingLog("back");
+  return served(log, async (url) => {
+    const p = await browser.open(url, { hash: "#s=one" });
+    await loaded(p, "one");
+    check(msgstore("hide", log, "1").status === 0, "hide");
+    await p.until("S.messages[0].h === 1", 8);
+    append("fourth");
+    await p.until("S.messages.length === 4", 8);
+    await is(p, "(byId('served')?.innerText || '')", "");
+    check(msgstore("rewind", log, "0", "--location", "one").status === 0, "rewind");
+    await p.until("(byId('served')?.innerText || '').includes('no messages of session one')", 8);
+    append("fifth");
+    await p.until("S.messages.length === 5 && byId('served').innerText === ''", 8);
+    same(p.errors.filter((e) => !e.includes("404")), [], "console");
+    await p.close();
+  });
+});
+
+await test("served_session_is_not_exchanged_when_the_log_is_replaced", () => {
+  const [log] = growingLog("taken");
+  return served(log, async (url) => {
+    const p = await browser.open(url, { hash: "#s=one" });
+    await loaded(p, "one");
+    rmSync(log);
+    const other = [1, 2, 3, 4].map((n) => ({ type: "user_message", content: "other " + n, location: "another", timestamp: START }));
+    msgstore("import", log, lines("taken-other.jsonl", other), "--from", "framework");
+    await p.until("document.querySelector('#served .poll')", 8);
+    has(await text(p, "#served"), "This session is no longer in the log");
+    await is(p, "[S.name, S.messages.length]", ["one", 3]);
+    await show(p, "Sessions");
+    await p.until("byId('log').innerText.includes('other 1')", 8);
+    await is(p, count("#log .callrow"), 1);
+    await p.close();
+  });
+});
+
+await test("served_list_has_no_session_of_a_log_that_was_replaced", () => {
+  const log = join(tmp, "replaced.log");
+  writeFileSync(log, readFileSync(thousandLog()));
+  return served(log, async (url) => {
+    const p = await browser.open(url);
+    await p.run(all("#log .panel > button") + ".pop().click()");
+    await p.until(count("#log .callrow") + " === 200");
+    rmSync(log);
+    msgstore("import", log, lines("replaced.jsonl", [{ type: "user_message", content: "only", location: "alone" }]), "--from", "framework");
+    await p.until("byId('log').innerText.includes('1 session')", 10);
+    await is(p, count("#log .callrow"), 1);
+    await p.close();
+  });
+});
+
+await test("served_list_counts_sessions_without_a_time_that_days_leave_out", () => {
+  const log = join(tmp, "undated.log"),
+    chats = join(tmp, "undated");
+  mkdirSync(chats);
+  for (const name of ["b", "c"]) lines("undated/" + name + ".jsonl", [{ messages: [{ role: "user", content: "in " + name }] }]);
+  msgstore("sync", log, chats);
+  msgstore("import", log, lines("dated.jsonl", [{ type: "user_message", content: "in a", location: "a", timestamp: START }]), "--from", "framework");
+  return served(log, async (url) => {
+    const p = await browser.open(url);
+    await is(p, count("#log .callrow"), 3);
+    await p.run("byId('filter-since').value = '2020-01-01'; byId('filter-since').onchange()");
+    await p.until("byId('log').innerText.includes('1 session')");
+    has(await text(p, "#log .why"), "2 sessions without a time are left out");
+    await p.run("byId('filter-since').value = '2030-01-01'; byId('filter-since').onchange()");
+    await p.until("byId('log').innerText.includes('0 sessions')");
+    has(await text(p, "#log .why"), "Nothing passes the filters. 2 sessions without a time are left out");
+    await fromServer(p, url);
+  });
+});
+
+await test("served_page_says_what_failed_and_takes_it_back_when_it_works_again", () => {
+  const [log, append] = growingLog("faults");
+  return served(log, async (url) => {
+    const p = await browser.open(url);
+    const status = (n) => `() => new Response(null, { status: ${n} })`,
+      said = "(byId('served')?.innerText || '')";
+    const faults = [
+      [status(403), "The server does not know this page"], [status(500), "The server answered with 500"],
+      ["() => new Response('{\"data\":{\"sess')", "The answer of the server was cut off"],
+      ["() => new Response('')", "The answer of the server was cut off"],
+      ["() => Promise.reject(new TypeError('refused'))", "Is msgstore serve still running?"],
+    ];
+    for (const [make, words] of faults) {
+      await intercept(p, make);
+      await p.until(said + ".includes(" + JSON.stringify(words) + ")", 8);
+      await honest(p);
+      await p.until(said + " === ''", 8);
+    }
+    // A busy server is asked again.
+    await p.run("window.busyFor = 2");
+    await intercept(p, "() => window.busyFor-- > 0 ? new Response(null, { status: 503 }) : undefined");
+    await p.run("location.hash = '#s=one'");
+    await loaded(p, "one");
+    await honest(p);
+    await is(p, said, "");
+    // What came while the server failed is fetched afterwards.
+    await intercept(p, "(name) => name === 'session' ? new Response(null, { status: 500 }) : undefined");
+    append("fourth");
+    await p.until(said + ".includes('answered with 500')", 8);
+    await honest(p);
+    await p.until("S.messages.length === 4 && " + said + " === ''", 8);
+    // A search that fails finds nothing, but does not say so.
+    await show(p, "Sessions");
+    await intercept(p, "(name) => name === 'search' ? new Response('{\"data\":{\"mess') : undefined");
+    await p.run("byId('query').value = 'fourth'; search('fourth')");
+    await p.until("byId('hits')");
+    has(await text(p, "#hits"), "The search failed", "cut off");
+    await is(p, "byId('found').innerText", "failed");
+    await honest(p);
+    await after(p, all("#hits button") + ".pop().click()");
+    await p.until("byId('hits').innerText.includes('1 message')");
+    // So does a list.
+    await intercept(p, "(name) => name === 'sessions' ? new Response(null, { status: 500 }) : undefined");
+    await p.run("byId('filter-agent').value = 'x'; byId('filter-agent').onchange()");
+    await p.until(said + ".includes('answered with 500')");
+    check(!(await text(p, "#log")).includes("Nothing passes"), "a list that failed is empty");
+    await p.close();
+  });
+});
+
+await test("served_search_says_when_the_log_has_grown_since", () => {
+  const [log, append] = growingLog("since");
+  return served(log, async (url) => {
+    const p = await browser.open(url);
+    await p.run("byId('query').value = 'word'; search('word')");
+    await p.until("byId('hits') && byId('hits').innerText.includes('No message')");
+    append("a word");
+    await p.until("byId('hits').innerText.includes('The log has grown since')", 8);
+    await p.run(all("#hits button") + ".pop().click()");
+    await p.until("byId('hits').innerText.includes('1 message')");
+    check(!(await text(p, "#hits")).includes("grown"), "it says so still");
+    await fromServer(p, url);
+  });
+});
+
+await test("served_warning_stays_while_the_page_asks_for_other_things", () => {
+  const [log] = growingLog("warned");
+  return served(log, async (url) => {
+    const p = await browser.open(url);
+    await intercept(p, `(name) => name !== "session" ? undefined : window.sent("session?name=one").then((r) => r.json())
+      .then((r) => new Response(JSON.stringify({ ...r, warning: "something is missing" })))`);
+    await p.run("location.hash = '#s=one'");
+    await loaded(p, "one");
+    const asked = await p.run("performance.getEntriesByType('resource').filter((e) => e.name.includes('/state')).length");
+    await p.until("performance.getEntriesByType('resource').filter((e) => e.name.includes('/state')).length > " + asked, 8);
+    await p.settle();
+    has(await text(p, "#served"), "something is missing");
+    await p.close();
+  });
+});
+
+await test("served_filter_of_an_agent_stays_its_own_when_earlier_messages_come", () => {
+  const log = join(tmp, "agents.log"),
+    said = [];
+  for (let i = 0; i < 2100; i++) said.push({ type: "assistant_message", content: "n" + i, agent_key: i < 60 ? "early" : i % 2 ? "odd" : "even", location: "l", timestamp: START + i });
+  msgstore("import", log, lines("agents.jsonl", said), "--from", "framework");
+  return served(log, async (url) => {
+    const p = await browser.open(url, { hash: "#s=l" });
+    await loaded(p, "l");
+    await is(p, "S.agents", ["even", "odd"]);
+    await after(p, "toggle('agent:1')");
+    await p.run("document.querySelector('#served .part button').click()");
+    await p.until("S.messages.length === 2100");
+    await is(p, "[S.agents, [...new Set(rows.map((r) => S.agents[r.m.a]))]]", [["early", "even", "odd"], ["early", "even"]]);
+    await fromServer(p, url);
+  });
+});
+
+await test("served_results_whose_call_is_earlier_are_not_called_without_one", () => {
+  const log = join(tmp, "early.log"),
+    said = [];
+  for (let i = 0; i < 2100; i++) said.push(...call("c" + i, "bash", { i }, "r" + i).map((m) => ({ ...m, location: "l", timestamp: START + i })));
+  said.splice(said.length - 2000, 0); // the newest 2,000 begin with a call
+  said.push({ type: "user_message", content: "go on", location: "l", timestamp: START + 9999 });
+  msgstore("import", log, lines("early.jsonl", said), "--from", "framework");
+  return served(log, async (url) => {
+    const p = await browser.open(url, { hash: "#s=l" });
+    await loaded(p, "l");
+    await p.settle();
+    await is(p, "[S.messages[0].class, S.orphans.length]", ["results", 0]);
+    has(await p.run("makeRow(0).innerText"), "its call is earlier");
+    await p.run("document.querySelector('#served .part button').click()");
+    await p.until("S.messages.length === 4201");
+    await is(p, "S.messages.filter((m) => m.class === 'results' && !m.call).length", 0);
+    await fromServer(p, url);
+  });
+});
+
+await test("served_page_says_when_a_message_is_not_in_its_part", () => {
+  const log = join(tmp, "huge.log"),
+    big = "x".repeat(1 << 20);
+  const said = Array.from({ length: 36 }, (_, i) => ({ type: "user_message", content: i + big, location: "l", timestamp: START + i }));
+  msgstore("import", log, lines("huge.jsonl", said), "--from", "framework");
+  return served(log, async (url) => {
+    const p = await browser.open(url, { hash: "#m1.1.2" });
+    await loaded(p, "l");
+    await p.settle();
+    has(await text(p, "#served"), "Message #2 is not on the page", "as many as the page takes");
+    await is(p, count("#served .part button"), 0);
+    await is(p, "S.bySeq.has(36)", true);
+    await fromServer(p, url);
+  });
+});
+
+await test("served_page_says_when_the_server_takes_long", () => {
+  const [log] = growingLog("slow");
+  return served(log, async (url) => {
+    const p = await browser.open(url);
+    await intercept(p, "(name) => name === 'state' ? new Promise((done) => setTimeout(() => done(window.sent('state')), 8000)) : undefined");
+    await p.until("(byId('served')?.innerText || '').includes('has not answered yet')", 12);
+    await honest(p);
+    await p.until("byId('served').innerText === ''", 12);
+    await fromServer(p, url);
+  });
 });
 
 await test("served_page_survives_hostile_content", () => {

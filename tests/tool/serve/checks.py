@@ -224,6 +224,11 @@ def session_is_the_data_of_a_report():
     assert few["runs"][0]["sessions"][0]["skipped"] == 3
     back = server.data("session", message=messages[1][0], limit=1)["page"]
     assert texts_of(back) == messages[1:], "a message that was named is left out"
+    other = server.data("sessions", limit=2)["sessions"][1]["session"]
+    both = server.data("session", message=messages[1][0], name=other)["page"]
+    assert texts_of(both) == messages, "the name of another session comes first"
+    gone = server.data("session", message=99999999, name=name)["page"]
+    assert texts_of(gone) == messages, "a message that is gone hides the session"
 
 
 @test
