@@ -7,6 +7,7 @@ const served = (() => {
   const USUAL = 2000, /* messages of a session that are fetched at first */
     MOST = 50000,
     PAUSE = 2000, /* milliseconds between two questions */
+    NAME_MOST = 1000, /* bytes of a name that the server takes */
     LATE = 6000, /* milliseconds after which the page says that it waits */
     BUSY = 503; /* asked again after a second, so often: */
   const AGAIN = 5;
@@ -402,7 +403,8 @@ const served = (() => {
     const args = { limit: USUAL, ...which, requests: tab === "Request" ? 1 : 0 };
     const alive = again ? S.messages.filter((m) => !m.h) : [];
     if (again) {
-      args.name = S.name; /* where the message is taken back by now */
+      /* The name holds where the message is taken back by now. */
+      if (new TextEncoder().encode(S.name).length <= NAME_MOST) args.name = S.name;
       if (alive.length > 0) args.message = which.limit ? alive[alive.length - 1].n : alive[0].n;
     }
     if (again && !which.limit && !which.anew) args.hash = hash;

@@ -900,6 +900,220 @@ await test("search_names_other_sessions_when_they_match_in_every_tab", async () 
   await done(p);
 });
 
+await test("search_finds_what_the_page_shows_of_escaped_and_coloured_texts", async () => {
+  const said = [
+    { type: "action", agent_key: "m", tool: "bash", tool_call_id: "c1", args: { command: 'grep "two\\words"\t/tmp\nnext "line"', note: "café" } },
+    { type: "observation", agent_key: "m", tool_call_id: "c1", content: "\u001b[31mError\u001b[0m: no such\r\nfile" },
+    { type: "user_message", content: [{ type: "text", text: 'say "hello" there' }] },
+    { type: "user_message", content: "x".repeat(4000) + " \u001b[1mthe\u001b[0m end" },
+  ];
+  const spelled = said.map((m) => JSON.stringify(m).replace("é", "\\u00e9"));
+  const p = await browser.open(page("escaped.html", "--from", "framework", lines("escaped.jsonl", spelled)));
+  for (const [words, n] of [['grep "two\\words"', 1], ["CAFÉ", 1], ["error: no", 1], ['"hello"', 3], ["/^next \"line/", 1],
+    ["/^file$/", 1], ["the end", 4], ["\\u00e9", 1]]) {
+    await after(p, "search(" + JSON.stringify(words) + ")");
+    const hits = await p.run("rows.filter((r) => r.hit).map((r) => r.m.n)");
+    same(hits, [n], words);
+    if (words !== "\\u00e9") await holds(p, count("#rows mark") + " > 0");
+  }
+  await done(p);
+});
+
+await test("numbers_keep_their_digits_in_calls_texts_and_requests", async () => {
+  const args = '{"id":12345678901234567890,"rate":1.0,"deep":{"n":[9007199254740993,1e400]},"plain":5}';
+  const said = [
+    '{"type":"user_message","content":"go"}',
+    '{"type":"action","agent_key":"m","tool":"t","tool_call_id":"c1","args":' + args + "}",
+    '{"type":"observation","agent_key":"m","tool_call_id":"c1","content":{"order":7700000000000000001}}',
+    '{"type":"observation","agent_key":"m","tool_call_id":"c2","content":[{"row":8800000000000000001,"text":3}]}',
+  ];
+  const p = await browser.open(page("digits.html", "--from", "framework", lines("digits.jsonl", said)));
+  const body = (await p.run("byId('rows').innerText")).replace(/\s+/g, " ");
+  has(body, "12345678901234567890", "1.0", "9007199254740993", "1e400", "7700000000000000001", "8800000000000000001");
+  await is(p, "gist(S.calls[0])", "12345678901234567890  1.0  5");
+  await show(p, "Request");
+  const i = await p.run("S.requests.findIndex((r) => r.profile === 'anthropic')");
+  await showRequest(p, i);
+  has(await text(p, "#view"), "12345678901234567890", "9007199254740993");
+  check(!(await text(p, "#view")).includes("\u0000n"), "a mark is shown");
+  await done(p);
+});
+
+await test("page_says_what_it_lacks_of_a_file_or_a_session", async () => {
+  const said = Array.from({ length: 9 }, (_, i) => JSON.stringify({ type: "user_message", content: "n" + i, location: i < 6 ? "a" : "b", timestamp: START + i }));
+  said.splice(2, 0, '{"type":"user_');
+  const path = join(tmp, "lacks.html");
+  same(msgstore("report", "--from", "framework", lines("lacks.jsonl", said), "-n", "2", "-o", path).status, 3, "status");
+  const p = await browser.open(path);
+  const strip = async () => (await text(p, ".kpis")).replace(/\s+/g, " ");
+  has(await strip(), "2 messages", "1 place was not read");
+  await after(p, "choose(sessionsOf().find((s) => s.name === 'a')); draw()");
+  has(await strip(), "4 earlier, not here");
+  await show(p, "Sessions");
+  has(await strip(), "4 messages", "5 earlier, not here", "1 place was not read");
+  for (const [hash, words] of [["#m1.1.999", "Message #999 is not on the page"], ["#s1.9", "no session of the link #s1.9"],
+    ["#m4.1.1", "no session of the link #m4.1.1"]]) {
+    await p.run("location.hash = '" + hash + "'");
+    await p.until("byId('elsewhere').innerText !== ''");
+    has(await text(p, "#elsewhere"), words);
+    await p.run("byId('elsewhere').replaceChildren()");
+  }
+  await done(p);
+  const q = await browser.open(path, { hash: "#m1.1.1" });
+  has(await text(q, "#elsewhere"), "Message #1 is not on the page; it may be one of the");
+  await done(q);
+});
+
+await test("totals_leave_out_what_was_taken_back_and_count_costs_without_tokens", async () => {
+  const p = await browser.open(page("team-two.html", "--from", "framework", teamLog(), lines("alone.jsonl", [{ type: "user_message", content: "x" }])));
+  await show(p, "Sessions");
+  const alive = await p.run("sessionsOf().flatMap((s) => s.messages.filter((m) => !m.h)).length");
+  has(await text(p, ".kpis"), alive + "\nmessages");
+  check(alive < (await p.run("sessionsOf().flatMap((s) => s.messages).length")), "nothing is taken back");
+  await done(p);
+  const log = join(tmp, "dollars.log");
+  msgstore("import", log, lines("dollars.jsonl", [{ type: "assistant_message", content: "a", timestamp: START + 50 }, { type: "assistant_message", content: "b", timestamp: START }]), "--from", "framework");
+  msgstore("note", log, "1", "usage", "--json", '{"cost":1.25}');
+  msgstore("note", log, "2", "usage", "--json", '{"cost":0.5,"time":' + (START - 86400) + "}");
+  const q = await browser.open(page("dollars.html", log));
+  has((await text(q, ".kpis")).replace(/\s+/g, " "), "$1.75 cost", "50.0 s in all");
+  await is(q, "[S.first, S.last]", [START, START + 50]);
+  await show(q, "Figures");
+  has(await text(q, "#view"), "$1.25", "Costs by day");
+  await done(q);
+});
+
+await test("days_name_the_answers_that_have_no_time", async () => {
+  const log = join(tmp, "no-day.log"),
+    chats = join(tmp, "no-day");
+  mkdirSync(chats);
+  lines("no-day/x.jsonl", [{ messages: [1, 2, 3].flatMap(() => [{ role: "user", content: "q" }, { role: "assistant", content: "r" }]) }]);
+  msgstore("sync", log, chats);
+  [2, 4, 6].forEach((n, i) => msgstore("note", log, String(n), "usage", "--json",
+    JSON.stringify({ input_tokens: 100, output_tokens: 5, ...(i < 2 ? { time: START + 86400 * i } : {}) })));
+  const p = await browser.open(page("no-day.html", log));
+  await show(p, "Figures");
+  has(await text(p, "#view"), "1 answer without a time is of no day: 100 tokens in, 5 out, cost –.");
+  await done(p);
+});
+
+await test("durations_of_several_answers_of_a_message_are_added_once", async () => {
+  const log = join(tmp, "lasted.log");
+  msgstore("import", log, lines("lasted.jsonl", [{ type: "assistant_message", content: "a" }, { type: "assistant_message", content: "b" }]), "--from", "framework");
+  const note = (n, answer, duration) => msgstore("note", log, n, "usage", "--json", JSON.stringify({ input_tokens: 1, output_tokens: 1, seconds: duration, answer }));
+  note("1", "one", 2);
+  note("1", "two", 3);
+  note("1", "two", 4); // its last report
+  note("2", undefined, 10);
+  note("2", undefined, 20);
+  const p = await browser.open(page("lasted.html", log));
+  await is(p, "[S.usage.length, S.sum[4]]", [4, 36]);
+  await done(p);
+});
+
+await test("messages_that_only_look_alike_are_not_alike", async () => {
+  const base = (more) => ({ type: "delegation", agent_key: "m", worker: "w", task: "t", ...more });
+  const files = [["one", [{ type: "user_message", content: "the first long text of this table" }, base({}), { type: "assistant_message", content: "7" }]],
+    ["two", [{ type: "user_message", content: "the first long text of this table" }, base({ worker: "other" }), { type: "assistant_message", content: '"7"' }]]];
+  const p = await browser.open(page("alike.html", "--from", "framework", ...files.map(([name, said]) => lines("alike-" + name + ".jsonl", said))));
+  await is(p, "aligned(D.runs.map((r) => r.sessions[0])).filter((l) => l.same).length", 1);
+  await is(p, "signature({ c: 12 }) === signature({ c: '12' })", false);
+  await done(p);
+});
+
+await test("delegation_shows_its_content_beside_its_task", async () => {
+  const said = [{ type: "delegation", agent_key: "m", worker: "w", task: "the task", content: "and the content" },
+    { type: "delegation", agent_key: "m", worker: "w", task: "alone" }];
+  const p = await browser.open(page("delegated.html", "--from", "framework", lines("delegated.jsonl", said)));
+  has(await seen(p), "the task", "and the content", "alone");
+  await done(p);
+});
+
+await test("invisible_letters_are_marked_but_not_in_flags", async () => {
+  const tagged = [..."ignore all"].map((c) => String.fromCodePoint(0xe0000 + c.charCodeAt(0))).join("");
+  const flag = "\u{1F3F4}\u{E0067}\u{E0062}\u{E0065}\u{E006E}\u{E0067}\u{E007F}";
+  const p = await browser.open(page("tagged.html", "--from", "framework", lines("tagged.jsonl", [{ type: "user_message", content: "hi" + tagged + flag }])));
+  has(await seen(p), "hi" + "\ufffd".repeat(10) + flag);
+  await is(p, "(() => { const t = performance.now(); clean('\\u{E0041}'.repeat(200000)); return performance.now() - t < 1000; })()", true);
+  await done(p);
+});
+
+await test("focus_stays_where_it_was_when_rows_or_tabs_are_drawn_anew", async () => {
+  const p = await browser.open(shared("many"));
+  await p.run(all("#rows button.dots") + "[1].focus()");
+  await p.press("Enter");
+  await is(p, "[document.activeElement.className, document.activeElement.ariaExpanded]", ["dots", "true"]);
+  await p.run("byId('tabs').children[1].focus()");
+  await p.press("Enter");
+  await is(p, "[tab, document.activeElement.innerText]", ["Calls", "Calls"]);
+  await done(p);
+});
+
+await test("view_that_cannot_be_drawn_says_so", async () => {
+  const p = await browser.open(shared("team"));
+  await p.run("toolPanel = () => { throw new Error('no room') }; setTab('Calls')");
+  has(await text(p, "#view"), "This view could not be drawn: no room");
+  await is(p, "largest(1, Array(300000).fill(2), (n) => n)", 2);
+  await p.close();
+});
+
+// Whatever a provider would get stands in the view: each text of the body is in it.
+await test("request_shows_each_text_that_the_provider_would_get", async () => {
+  const extra = [{ type: "user_message", content: "Look" }, { type: "reasoning", agent_key: "m", content: "Thought of it first" },
+    ...call("c1", "bash", { command: "ls -l", deep: { list: ["inner word"] } }, "total 0"), { type: "text", role: "system", content: "System words here" },
+    { type: "reasoning", agent_key: "m", content: "Thought once more" }, ...call("c2", "bash", { command: "pwd" }, "/home")];
+  const chat = [{ role: "user", content: "Look", name: "jane_named" },
+    { role: "assistant", content: null, reasoning_content: "Thought as this provider does", tool_calls: [{ id: "c9", type: "function", function: { name: "bash", arguments: "{\"a\":1}" } }] },
+    { role: "tool", tool_call_id: "c9", content: "found" }];
+  for (const path of [shared("team"), page("all-texts.html", "--from", "framework", lines("all-texts.jsonl", extra)), page("all-chat.html", lines("all-chat.jsonl", chat))]) {
+    const p = await browser.open(path);
+    await p.run("written = true; setTab('Request')");
+    for (let i = 0; i < (await p.run("S.requests.length")); i++) {
+      await after(p, "requestAt = " + i + "; draw()");
+      if (await p.run("S.requests[requestAt].error !== undefined")) continue;
+      const missing = await p.run(`(() => {
+        folded = (key, full, draw) => [draw(full)];
+        list.everything();
+        const flat = (t) => t.replace(/\\\\[nt"]/g, " ").replace(/[\\s"\\\\]+/g, " ").trim(),
+          seen = flat(byId("view").textContent), lost = [];
+        const walk = (v, name) => {
+          if (isText(v)) { if (!/^(role|type|kind|part_kind|status|id|call_id|tool_call_id|object)$/.test(name) && !seen.includes(flat(clean(plainText(v))))) lost.push(name + ": " + plainText(v).slice(0, 60)); }
+          else if (v !== null && typeof v === "object") for (const k of Object.keys(v)) walk(v[k], Array.isArray(v) ? name : k);
+        };
+        walk(S.requests[requestAt].body, ""); walk(S.requests[requestAt].system, "");
+        return [...new Set(lost)]; })()`);
+      same(missing, [], await p.run("S.requests[requestAt].profile"));
+    }
+    await done(p);
+  }
+});
+
+await test("request_of_a_part_says_that_earlier_messages_are_not_in_it", async () => {
+  const p = await browser.open(page("part.html", teamLog(), "-n", "5"));
+  await show(p, "Request");
+  has(await text(p, ".bar2"), "without the 41 earlier messages of the session");
+  await done(p);
+});
+
+await test("way_back_leads_to_the_sessions_and_each_line_opens_again", async () => {
+  const p = await browser.open(page("way.html", spentLog()));
+  for (const press of [all(".callrow") + "[1].click()", "document.querySelector('.callrow td.title a').click()"])
+    for (let i = 0; i < 2; i++) {
+      await show(p, "Sessions");
+      await p.run(press);
+      await p.until("tab === 'Timeline'");
+      await p.settle();
+    }
+  const hash = "location.hash";
+  await is(p, hash, "#s1.1");
+  for (let i = 0; i < 9 && (await p.run(hash)) !== ""; i++) {
+    await p.run("history.back()");
+    await new Promise((next) => setTimeout(next, 300));
+  }
+  await p.until("tab === 'Sessions'", 3);
+  await done(p);
+});
+
 await test("runs_stand_side_by_side_when_there_are_two", async () => {
   const p = await browser.open(shared("two"));
   await show(p, "Compare");
@@ -1425,9 +1639,10 @@ await test("served_page_says_when_a_message_is_not_in_its_part", () => {
   const said = Array.from({ length: 36 }, (_, i) => ({ type: "user_message", content: i + big, location: "l", timestamp: START + i }));
   msgstore("import", log, lines("huge.jsonl", said), "--from", "framework");
   return served(log, async (url) => {
-    const p = await browser.open(url, { hash: "#m1.1.2" });
-    await loaded(p, "l");
-    await p.settle();
+    const p = await browser.open(url);
+    await p.run("location.hash = '#m1.1.2'");
+    await p.until("S !== null && tab === 'Timeline'", 90);
+    await p.until("byId('served').innerText.includes('Message')");
     has(await text(p, "#served"), "Message #2 is not on the page", "as many as the page takes");
     await is(p, count("#served .part button"), 0);
     await is(p, "S.bySeq.has(36)", true);
