@@ -1221,6 +1221,7 @@ function makeRow(i) {
       el(
         "button.fold",
         {
+          ariaExpanded: String(open),
           onclick() {
             toggleFold(i);
           },
@@ -2624,6 +2625,7 @@ function compareRow(line, chosen) {
       el(
         "button.fold",
         {
+          ariaExpanded: String(opened.has("same" + line.head)),
           onclick() {
             const id = "same" + line.head;
             if (!opened.delete(id)) opened.add(id);
@@ -3055,7 +3057,7 @@ function countFound() {
     }
   });
   byId("find").classList.toggle("on", query !== "" || only === "matches");
-  byId("found").textContent = query === "" ? "" : n === 0 ? "none" : plural(n, "row");
+  byId("found").textContent = query === "" ? "" : n === 0 ? (S.skipped > 0 ? "none here" : "none") : plural(n, "row");
   return n;
 }
 
@@ -3104,7 +3106,10 @@ function showElsewhere(found, all) {
   );
 }
 
+let searched = ""; /* what was searched last; the field may have more by now */
+
 function search(value) {
+  searched = value;
   setQuery(value);
   countElsewhere();
   if (serving && tab === "Sessions") return void served.search(value, false);
@@ -3216,7 +3221,11 @@ function onKey(event) {
     }
     if (event.key === "Enter") {
       event.preventDefault();
-      nextFound(event.shiftKey ? -1 : 1);
+      if (searched === target.value) nextFound(event.shiftKey ? -1 : 1);
+      else {
+        search(target.value); /* it moves to the first match */
+        if (serving && tab === "Sessions") served.first();
+      }
     }
     return;
   }

@@ -26,7 +26,8 @@ const served = (() => {
     hitsLeft = "",
     hitsOld = false, /* the log has grown since */
     hitsError = "";
-  let found = ""; /* what was searched for */
+  let found = "", /* what was searched for */
+    wanted = ""; /* of this search the first match is opened when it is there */
   const filters = { agent: "", folder: "", since: "", until: "" };
   let hash = "", /* of the session on the page */
     wide = USUAL, /* messages of it that were asked for */
@@ -324,6 +325,8 @@ const served = (() => {
     found = value;
     if (tab === "Sessions") drawList();
     showCount();
+    if (wanted === value && tab === "Sessions") served.first();
+    wanted = "";
   }
 
   /* Shows how many messages were found, where the rows of a session are counted, too. */
@@ -429,7 +432,9 @@ const served = (() => {
 
   /* ---- What is appended ---- */
 
-  const busy = () => printing || document.hidden || loading > 0 || String(getSelection()) !== "" || byId("keys").open;
+  const busy = () => printing || document.hidden || loading > 0;
+  /* What is seen stays while the reader selects from it. */
+  const held = () => byId("keys").open || (String(getSelection()) !== "" && document.activeElement.tagName !== "INPUT");
 
   /* Fetches what is seen. Returns whether it is as new as the log. */
   async function refresh() {
@@ -458,7 +463,9 @@ const served = (() => {
           about = { ...now, state: "" };
           drawFilters();
         }
-        if (now.state !== about.state && (await refresh())) about = now;
+        const grown = now.state !== about.state;
+        notice(grown && held() ? "The log has grown: the page follows as soon as no text is selected." : "", "held");
+        if (grown && !held() && (await refresh())) about = now;
         notice("", "poll");
       }
     } catch (error) {
@@ -494,7 +501,8 @@ const served = (() => {
 
     /* Opens the first message that was found. */
     first() {
-      if (hits !== null && hits.length > 0) location.hash = "#m1.1." + hits[0].message;
+      wanted = found === byId("query").value ? "" : byId("query").value;
+      if (wanted === "" && hits !== null && hits.length > 0) location.hash = "#m1.1." + hits[0].message;
     },
 
     /* The zone has changed: so have the days of the filters. */

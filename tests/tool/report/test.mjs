@@ -1580,6 +1580,42 @@ await test("served_search_says_when_the_log_has_grown_since", () => {
   });
 });
 
+await test("served_match_that_enter_opens_is_of_the_words_in_the_field", () =>
+  served(thousandLog(), async (url) => {
+    const p = await browser.open(url);
+    const type = (value) => p.run(`byId('query').focus(); byId('query').value = '${value}'; byId('query').oninput({ target: byId('query') })`);
+    await type("word777");
+    await p.until(count("#hits .callrow") + " > 0");
+    await type("word888");
+    await p.press("Enter");
+    await p.until("S !== null && tab === 'Timeline'");
+    await is(p, "S.name", "session-0888");
+    await p.settle();
+    await type("answer that is none");
+    await p.press("Enter");
+    await is(p, "[byId('found').innerText, S.name]", ["none", "session-0888"]);
+    await fromServer(p, url);
+  }));
+
+await test("served_page_says_that_it_waits_while_text_is_selected", () => {
+  const [log, append] = growingLog("held");
+  return served(log, async (url) => {
+    const p = await browser.open(url, { hash: "#s=one" });
+    await loaded(p, "one");
+    await p.settle();
+    await p.run("getSelection().selectAllChildren(byId('rows'))");
+    append("fourth");
+    await p.until("(byId('served')?.innerText || '').includes('follows as soon as no text is selected')", 8);
+    await is(p, "S.messages.length", 3);
+    await p.run("getSelection().removeAllRanges()");
+    await p.until("S.messages.length === 4 && byId('served').innerText === ''", 8);
+    await p.run("byId('query').value = 'x'; byId('query').focus(); byId('query').select()");
+    append("fifth");
+    await p.until("S.messages.length === 5", 8);
+    await fromServer(p, url);
+  });
+});
+
 await test("served_warning_stays_while_the_page_asks_for_other_things", () => {
   const [log] = growingLog("warned");
   return served(log, async (url) => {
