@@ -31,12 +31,13 @@ function svg(tag, attributes, ...children) {
 
 /* Draws anew what is in a node. The link or button with the focus has it again. */
 function refocus(root, draw) {
-  const nameOf = (node) => node.tagName + (node.getAttribute("href") || node.ariaLabel || node.textContent);
+  const nameOf = (node) =>
+    node.tagName + (node.getAttribute("href") || node.dataset.key || node.dataset.only || node.ariaLabel || node.textContent);
   const had = document.activeElement,
     name = had !== null && had !== root && root.contains(had) ? had.id || nameOf(had) : "";
   draw();
   if (name === "") return;
-  const again = [...root.querySelectorAll("[id], a, button, [tabindex]")].find((node) => node.id === name || nameOf(node) === name);
+  const again = [...root.querySelectorAll("[id], a, button, select, [tabindex]")].find((node) => node.id === name || nameOf(node) === name);
   if (again !== undefined) again.focus({ preventScroll: true });
 }
 
@@ -2935,7 +2936,7 @@ function drawSide() {
     );
   }
   nodes.push(el("h2", "About"), aboutNode());
-  side.replaceChildren(...nodes);
+  refocus(side, () => side.replaceChildren(...nodes));
 }
 
 function aboutNode() {

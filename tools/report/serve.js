@@ -386,8 +386,8 @@ const served = (() => {
     drawPart();
     drawSide();
     if (!shown) return void draw();
-    const strip = byId("strip");
-    strip.querySelector(".kpis").replaceChildren(...kpis().filter((node) => node));
+    const figures = byId("strip").querySelector(".kpis");
+    refocus(figures, () => figures.replaceChildren(...kpis().filter((node) => node)));
     list.end();
     list = new List(byId("rows"), rows.length, (i) => (rows[i].m && sizes.get(rows[i].m.n)) || guessRow(i), makeRow);
     const begin = first ? rows.findIndex((row) => row.m && row.m.n === first.m.n) : -1;

@@ -1616,6 +1616,32 @@ await test("served_page_says_that_it_waits_while_text_is_selected", () => {
   });
 });
 
+await test("served_page_keeps_the_focus_when_the_log_grows", () => {
+  const [log, append] = growingLog("focused");
+  return served(log, async (url) => {
+    const p = await browser.open(url, { hash: "#s=one" });
+    await loaded(p, "one");
+    await p.settle();
+    const focus = "document.activeElement.dataset.key || document.activeElement.title || document.activeElement.innerText";
+    let n = 3;
+    for (const [press, name] of [["document.querySelector('#side [data-key=assistant]')", "assistant"],
+      [all("#rows .dots") + "[1]", "Stored JSON"], [all("#rows a.seq") + "[1]", "Link to message 2"], ["byId('tabs').children[2]", "Calls (3)"]]) {
+      await p.run(press + ".focus()");
+      await is(p, focus, name);
+      append("more " + n++);
+      await p.until("S.messages.length === " + n, 8);
+      await p.settle();
+      await is(p, focus, name);
+    }
+    await show(p, "Sessions");
+    await p.run("document.querySelector('#log .callrow a').focus()");
+    append("hello", "two");
+    await p.until("byId('log').innerText.includes('2 sessions')", 8);
+    await is(p, "document.activeElement.getAttribute('href')", "#s=one");
+    await fromServer(p, url);
+  });
+});
+
 await test("served_warning_stays_while_the_page_asks_for_other_things", () => {
   const [log] = growingLog("warned");
   return served(log, async (url) => {

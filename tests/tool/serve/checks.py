@@ -456,6 +456,27 @@ def connections_beyond_the_most_wait_for_their_turn():
 
 
 @test
+def answer_that_takes_long_is_whole():
+    log = os.path.join(FOLDER, "long.log")
+    with open(log + ".jsonl", "w") as file:
+        for i in range(16):
+            file.write(json.dumps({"type": "user_message", "location": "l",
+                                   "content": "%d " % i + "word " * 200000}) + "\n")
+    run("import", log, log + ".jsonl", "--from", "framework")
+    own = Server(log)
+    got = []
+    thread = threading.Thread(target=lambda: got.append(own.data("session", name="l")))
+    thread.start()
+    time.sleep(0.3)           # it makes the answer
+    own.process.send_signal(signal.SIGSTOP)
+    time.sleep(SECONDS + 2)
+    own.process.send_signal(signal.SIGCONT)
+    thread.join()
+    assert got and len(texts_of(got[0]["page"])) == 16
+    assert own.end() == (0, "")
+
+
+@test
 def readers_that_do_not_read_hold_no_memory_for_ever():
     path = b"GET %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n" % (server.path.encode(), server.port)
     start = server.memory()
