@@ -6,7 +6,8 @@
  *    "zone": --timezone; without it times are shown in the reader's zone,
  *    "masked": {"kinds": [[kind, n]]},
  *    "profiles": {name: {the texts that a projection adds}},
- *    "runs": [{"name": s, "damaged": n, "sessions": [{
+ *    "runs": [{"name": s, "damaged": records, "unread": places of a file of messages,
+ *       "sessions": [{
  *       "name": s, "facts": {}, "resume": command, "title": s, "agents": [s],
  *       "messages": [{"n": number, "t": seconds, "y": type, "a": agent, ...}],
  *       "pairs": [[call, result]],
@@ -48,6 +49,8 @@
 #endif
 
 enum { TEXT_LEAST = 24, MARK_BEGIN = 0x1e, MARK_END = 0x1f };
+/* So many messages before those of the page are searched for the calls of its results. */
+enum { CALLS_BEFORE = 2000 };
 /* What is large for a browser: it needs seconds and hundreds of megabytes. */
 enum { LARGE_MESSAGES = 30000, LARGE_PAGE = 20000000, PROGRESS_STEPS = 20000 };
 
@@ -253,8 +256,8 @@ static int close_query(ms_cursor *it, uint64_t *damaged)
 }
 
 /* Writes which result answers which call: among the messages shown, and among those that
- * were taken back. */
-static int put_pairs(report *r, pairing sides[2])
+ * were taken back. first: the oldest message of the page; a call may be before it. */
+static int put_pairs(report *r, pairing sides[2], uint64_t first)
 {
     ms_error err;
     pair *pairs = NULL;
@@ -266,6 +269,7 @@ static int put_pairs(report *r, pairing sides[2])
     ms_json_key(&r->w, MS_STR("pairs"));
     ms_json_begin(&r->w, MS_JSON_ARRAY);
     for (size_t i = 0; i < arrlenu(pairs); i++) {
+        if (pairs[i].result < first) continue;
         ms_json_begin(&r->w, MS_JSON_ARRAY);
         ms_json_put_u64(&r->w, pairs[i].call);
         ms_json_put_u64(&r->w, pairs[i].result);
@@ -284,6 +288,7 @@ static int put_messages(report *r, ms_str location, uint64_t skip, tally *agents
     ms_cursor all, shown;
     const ms_msg *msg, *now;
     pairing sides[2]; /* of messages shown and hidden */
+    uint64_t first = UINT64_MAX;
     int code = open_query(r, location, MS_RAW_MESSAGES, &all);
     if (code != FINE) return code;
     memset(sides, 0, sizeof sides);
@@ -296,13 +301,14 @@ static int put_messages(report *r, ms_str location, uint64_t skip, tally *agents
         bool visible = now != NULL && ms_seq(now) == ms_seq(msg);
         const ms_msg *it = visible ? now : msg;
         if (skip == 0) put_message(r, it, !visible, agents);
-        if (skip == 0) pairing_add(&sides[visible ? 0 : 1], it);
+        if (skip == 0 && first == UINT64_MAX) first = ms_seq(it);
+        if (skip <= CALLS_BEFORE) pairing_add(&sides[visible ? 0 : 1], it);
         if (skip > 0 && visible) skip--;
         if (visible) now = ms_next(&shown);
         ms_arena_reset(&r->scratch);
     }
     ms_json_end(&r->w);
-    if (code == FINE) code = put_pairs(r, sides);
+    if (code == FINE) code = put_pairs(r, sides, first);
     for (int i = 0; i < 2; i++) pairing_free(&sides[i]);
     int closed = close_query(&all, damaged), again = close_query(&shown, NULL);
     return code != FINE ? code : closed != FINE ? closed : again;
@@ -373,25 +379,44 @@ static void put_cost(report *r, const cost_row *row, int64_t duration_ns, tally 
     ms_json_end(w);
 }
 
-/* How long an answer took, by the number of its message. */
+/* How long an answer took, by a hash of its message and its name; or all answers of a
+ * message, by its number. */
 typedef struct lasted {
     uint64_t key;
     int64_t value;
 } lasted;
+
+/* Collects how long the answers of a message took together. Of several reports of one
+ * answer the last counts. */
+static void note_duration(lasted **all, lasted **answers, const ms_msg *note, int64_t ns)
+{
+    ms_arena arena = {0};
+    lasted one = {ms_seq(note), ns};
+    ms_str name = text_of(&arena, member(ms_content(note).text, "answer"));
+    if (name.len > 0) {
+        lasted answer = {hash_text(name) * 31 + one.key, ns};
+        lasted *before = hmgetp_null(*answers, answer.key);
+        if (before != NULL) one.value -= before->value;
+        hmputs(*answers, answer);
+    }
+    lasted *sum = hmgetp_null(*all, one.key);
+    if (sum != NULL) sum->value += one.value;
+    else hmputs(*all, one);
+    ms_arena_deinit(&arena);
+}
 
 /* Writes the usage of a location. */
 static int put_usage(report *r, ms_str location, tally *agents)
 {
     ms_cursor it;
     const ms_msg *note;
-    lasted *times = NULL;
+    lasted *times = NULL, *answers = NULL;
     int code = open_query(r, location, MS_RAW_NOTES, &it);
     if (code != FINE) return code;
     while ((note = ms_next(&it)) != NULL) {
         ms_usage usage;
         if (ms_usage_of(note, &usage) && usage.duration_ns > 0) {
-            lasted one = {ms_seq(note), usage.duration_ns};
-            hmputs(times, one);
+            note_duration(&times, &answers, note, usage.duration_ns);
         }
     }
     tally_row *row = tally_row_of(&r->first_cost, location);
@@ -402,10 +427,12 @@ static int put_usage(report *r, ms_str location, tally *agents)
         const cost_row *cost = &r->costs[i - 1];
         lasted *time = hmgetp_null(times, cost->seq);
         put_cost(r, cost, time != NULL ? time->value : 0, agents);
+        if (time != NULL) time->value = 0; /* of all answers of the message */
         ms_arena_reset(&r->scratch);
     }
     ms_json_end(&r->w);
     hmfree(times);
+    hmfree(answers);
     return close_query(&it, NULL);
 }
 
@@ -858,6 +885,7 @@ static int put_run(report *r, const char *path)
     free_costs(r);
     ms_json_end(&r->w);
     put_count(r, "damaged", damaged);
+    put_count(r, "unread", r->job->rescue.places + r->job->counts.bad_lines);
     ms_json_end(&r->w);
     return code;
 }

@@ -5,9 +5,10 @@
  *   sessions   the list, newest first: arguments and answer of mcp's list_sessions, with
  *              what each session cost
  *   search     arguments and answer of mcp's search
- *   session    the data of a page with one session (cmd_report.c): name, or message,
- *              which is in it; limit: its newest messages; requests: with what providers
- *              would get; hash: of the data that the page has
+ *   session    the data of a page with one session (cmd_report.c): message, which is in
+ *              it, or name, also where the message is not shown any more; limit: its
+ *              newest messages; requests: with what providers would get; hash: of the
+ *              data that the page has
  *   state      of the log, another text after it has grown or was replaced; its name;
  *              --timezone
  *
@@ -130,7 +131,16 @@ static int answer_session(asked *a, const mcp_value *v, ms_buf *answer)
     const ms_msg *msg = NULL;
     ms_str location = {NULL, 0};
     int code = asked_begin(a);
-    if (code == FINE && v[D_MESSAGE].given) {
+    bool numbered = v[D_MESSAGE].given;
+    if (code == FINE && numbered && v[D_NAME].given) {
+        ms_store *store = a->job->store;
+        ms_result result = ms_wait(store, 0, 0, NULL, NULL);
+        if (result == MS_OK) {
+            result = get_shown(store, v[D_MESSAGE].number, &a->job->arena, &msg, NULL);
+        }
+        numbered = result == MS_OK;
+    }
+    if (code == FINE && numbered) {
         code = find_message(a, v[D_MESSAGE].number, &msg);
         bool copied = code != FINE ||
                       copy_text(&a->job->arena, location_of(msg), &location);

@@ -254,7 +254,11 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection,
     }
     if (*upload_size > 0) return MHD_NO; /* no request has a body: the connection ends */
     if (s->held > WEB_HELD / 2) return refuse(s, connection, 503);
+    double began = clock_seconds();
     s->desc->answer(s->desc->ctx, &r, path + TOKEN_CHARS + 2, &a);
+    double took = clock_seconds() - began;
+    /* What the server takes is not the time of those that wait for it. */
+    for (size_t i = 0; i < COUNT_OF(s->clients); i++) s->clients[i].since += took;
     if (a.body != NULL && a.size > WEB_HELD - s->held) {
         free(a.body);
         return refuse(s, connection, 503);

@@ -323,6 +323,16 @@ controls_of_the_tool()
     control connection_beyond_the_most_is_reset tool test_tool_serve \
         serve_connections_beyond_the_most_wait_for_their_turn 100 \
         tools/web.c:wait_and_run 'connections >= WEB_CONNECTIONS' 'false'
+    control session_is_lost_with_its_message tool test_tool_serve \
+        serve_session_is_the_data_of_a_report 100 \
+        tools/cmd_serve.c:answer_session 'numbered = result == MS_OK;' ''
+    control call_before_the_page_is_none tool test_report \
+        result_names_its_call_before_the_page 100 \
+        tools/cmd_report.c:put_messages 'skip <= CALLS_BEFORE' 'skip == 0'
+    control unread_places_are_not_in_the_page tool test_report \
+        runs_of_damaged_files_are_in_the_page 100 \
+        tools/cmd_report.c:put_run \
+        'r->job->rescue.places + r->job->counts.bad_lines' '0'
 }
 
 controls_of_the_bindings()

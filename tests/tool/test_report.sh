@@ -80,7 +80,7 @@ $ grep -c "default-src 'none'" $page => ^1$
 $ sed '/id="data"/d' $page | grep -oE '(src|href)="?(https?:)?//[^" ]*|@import|url\([^)]*\)' =0> -> 1
 
 == page_without_messages_is_small
-$ wc -c <$page | awk '{ print ($1 < 140000 ? "small" : "large: " $1) }' => ^small$
+$ wc -c <$page | awk '{ print ($1 < 150000 ? "small" : "large: " $1) }' => ^small$
 
 == data_of_a_page_is_one_object_with_what_was_asked_for
 $ data $page => ^\{"tool":"msgstore .*\}$ => "profile":"openai".*"profile":"anthropic"
@@ -104,10 +104,17 @@ rewind $tmp/pair.log 5 => .
 report $tmp/pair.log -o $tmp/rewound.html => .
 $ data $tmp/rewound.html => "pairs":\[\[2,3\],\[4,5\],\[6,7\],\[8,9\],
 
+== result_names_its_call_before_the_page
+report $demo -n 4 -o $tmp/four.html => ^wrote      4 messages
+$ data $tmp/four.html => "pairs":\[\[27,28\]\]
+report $demo -n 3 -o $tmp/three.html => ^wrote      3 messages
+$ data $tmp/three.html => "pairs":\[\]
+
 == runs_of_damaged_files_are_in_the_page
 report $tmp/broken.jsonl $demo -o $tmp/broken.html => ^wrote      44 messages -> 3 broken.jsonl: line 14,
 $ data $tmp/broken.html | tail -c 2 => ^\]\}$
 $ data $tmp/broken.html => "name":"broken.jsonl".*"name":"demo.jsonl"
+$ data $tmp/broken.html | grep -o '"unread":[0-9]*' | tr '\n' ' ' => ^"unread":1 "unread":0 $
 
 == content_stays_in_its_place
 report - --from framework -o $tmp/hostile.html <<<'{"type":"user_message","content":"</script><script>alert(1)</script><!--"}' => .

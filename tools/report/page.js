@@ -29,6 +29,18 @@ function svg(tag, attributes, ...children) {
   return node;
 }
 
+/* Draws anew what is in a node. The link or button with the focus has it again. */
+function refocus(root, draw) {
+  const nameOf = (node) =>
+    node.tagName + (node.getAttribute("href") || node.dataset.key || node.dataset.only || node.ariaLabel || node.textContent);
+  const had = document.activeElement,
+    name = had !== null && had !== root && root.contains(had) ? had.id || nameOf(had) : "";
+  draw();
+  if (name === "") return;
+  const again = [...root.querySelectorAll("[id], a, button, select, [tabindex]")].find((node) => node.id === name || nameOf(node) === name);
+  if (again !== undefined) again.focus({ preventScroll: true });
+}
+
 function colour(node, value) {
   node.style.setProperty("--c", value);
   return node;
@@ -135,6 +147,7 @@ function turnZone() {
 
 const share = (part, all) =>
   all > 0 ? ((100 * part) / all).toFixed(part / all < 0.0995 ? 1 : 0) + " %" : "–";
+const largest = (least, list, of) => list.reduce((n, one) => Math.max(n, of(one)), least);
 const plural = (n, word) => whole(n) + " " + word + (n === 1 ? "" : "s");
 
 /* ---- The data ---------------------------------------------------------------------- */
@@ -142,6 +155,14 @@ const plural = (n, word) => whole(n) + " " + word + (n === 1 ? "" : "s");
 let D = null; /* what the tool wrote, see cmd_report.c */
 let S = null; /* the session on the page */
 let lowered = []; /* D.texts in lower case, as far as a search needed them */
+
+let plainly = []; /* D.texts as they are shown, where that differs; else "" */
+
+/* Forgets what is known of the texts of other data. */
+function forget() {
+  lowered = [];
+  plainly = [];
+}
 
 async function unpack() {
   const node = byId("data");
@@ -163,10 +184,34 @@ function low(value) {
   return lowered[value];
 }
 
+const ESCAPES = { b: "\b", f: "\f", n: "\n", r: "\r", t: "\t" };
+
+/* Returns a text as it is shown, without escapes of JSON and colours of terminals, or ""
+ * where it has none. */
+function plainOf(raw) {
+  let said = raw;
+  if (/^[\s]*[[{"]/.test(raw) && raw.includes("\\"))
+    said = raw.replace(/\\(?:u([0-9a-fA-F]{4})|(.))/g, (_, code, c) => (code ? String.fromCharCode(parseInt(code, 16)) : ESCAPES[c] || c));
+  if (/[\u001b\r]/.test(said)) said = clean(said);
+  return said === raw ? "" : said;
+}
+
+/* Does so for a value of the data; low: in lower case. */
+function shownAs(value, low) {
+  if (typeof value !== "number") return low ? plainOf(value).toLowerCase() : plainOf(value);
+  if (plainly[value] === undefined) {
+    const said = plainOf(D.texts[value]);
+    plainly[value] = [said, said.toLowerCase()];
+  }
+  return plainly[value][low ? 1 : 0];
+}
+
 /* Returns a text with marks in place of what could mislead a reader: characters that
- * turn the direction of a line, and other controls. Colours of terminals are left out. */
+ * turn the direction of a line, invisible letters outside of flags, and other controls.
+ * Colours of terminals are left out. */
 function clean(raw) {
   return raw
+    .replace(/\u{1F3F4}[\u{E0030}-\u{E007A}]{1,6}\u{E007F}|[\u{E0000}-\u{E007F}]/gu, (c) => (c.length > 2 ? c : "\ufffd"))
     .replace(/\u001b\[[0-9;?]*[A-Za-z]/g, "")
     .replace(
       /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g,
@@ -272,8 +317,8 @@ function prepare(run, s, runIndex, sessionIndex) {
     if (m.a !== undefined) s.lanes[m.a].n++;
     if (m.compact) s.compactions.push(m);
     if (m.t !== undefined) {
-      if (s.first === undefined) s.first = m.t;
-      last = m.t;
+      if (!(s.first <= m.t)) s.first = m.t;
+      if (!(last >= m.t)) last = m.t;
     }
   });
   s.last = last;
@@ -290,13 +335,14 @@ function pairUp(s) {
   for (const [from, to] of s.pairs || []) {
     const call = s.bySeq.get(from),
       m = s.bySeq.get(to);
+    if (!call && m && s.skipped > 0) m.early = true; /* its call is not on the page */
     if (!call || !m) continue;
     call.result = m;
     m.call = call;
     if (m.t !== undefined && call.t !== undefined && m.t >= call.t) call.took = m.t - call.t;
   }
   s.calls = s.messages.filter((m) => word(m) === "action");
-  s.orphans = s.messages.filter((m) => isAnswer(m) && m.call === undefined);
+  s.orphans = s.messages.filter((m) => isAnswer(m) && m.call === undefined && !m.early);
   const alive = s.calls.filter((m) => !m.h);
   s.unanswered = alive.filter((m) => !m.result);
   s.failed = s.messages.filter((m) => !m.h && isError(m));
@@ -397,6 +443,9 @@ function turnsOf(s) {
 const U = { seq: 0, input: 1, output: 2, cached: 3, reasoning: 4, seconds: 5, written: 6,
   cost: 7, model: 8, tool: 9, time: 10, agent: 11 };
 
+/* Returns whether a sum has anything that was counted. */
+const isSpent = (sum) => sum.input + sum.output > 0 || sum.cost > 0;
+
 /* A sum of usage rows: tokens, dollars, and how many answers have no price. */
 const noSpend = () => ({ answers: 0, input: 0, output: 0, cached: 0, written: 0, cost: 0, unpriced: 0 });
 
@@ -482,7 +531,8 @@ function findIn(value, from, at) {
   return at[0];
 }
 
-const holdsQuery = (v) => findIn(pattern === null ? low(v) : text(v), 0, []) >= 0;
+const holdsQuery = (v) =>
+  findIn(pattern === null ? low(v) : text(v), 0, []) >= 0 || findIn(shownAs(v, pattern === null), 0, []) >= 0;
 
 function matches(m) {
   return [m.c, m.g, m.tool, m.k, m.w, m.s, m.et, m.i, word(m)].some((v) => v !== undefined && holdsQuery(v));
@@ -534,7 +584,9 @@ function folded(key, full, draw) {
     if (i === LINES - 1 && full.length - at > 80) cut = at;
   }
   if (cut < 0 || cut > CHARS) cut = full.length > CHARS + 200 ? CHARS : cut;
-  const sought = query !== "" && cut >= 0 && isFoundAfter(full, cut);
+  const plain = cut >= 0 && query !== "" ? plainOf(full) : "";
+  const sought = query !== "" && cut >= 0 && (isFoundAfter(full, cut) ||
+    (plain !== "" && findIn(pattern === null ? plain.toLowerCase() : plain, 0, []) >= 0));
   if (cut < 0 || unfolded.has(key) || printing || sought) {
     const nodes = [draw(full)];
     if (cut >= 0 && unfolded.has(key)) nodes.push(foldButton(key, "Show less"));
@@ -565,6 +617,22 @@ function foldButton(key, label) {
 const mono = (value) => el("pre.mono", marked(clean(value)));
 const asWritten = (value) => el("div.text", marked(clean(value)));
 const output = (value) => (!written && isUnified(value) ? patchNode(value) : mono(value));
+
+/* Parses JSON. A number that JavaScript would spell in another way becomes an object of
+ * its spelling, which spell() writes. */
+const EXACT = "\u0000n";
+const isExact = (value) => value !== null && typeof value === "object" && typeof value[EXACT] === "string";
+
+function parseExact(raw) {
+  const kept = (token) =>
+    token[0] === '"' || String(Number(token)) === token ? token : '{"\\u0000n":"' + token + '"}';
+  JSON.parse(raw); /* throws where it is none */
+  return JSON.parse(raw.replace(/"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g, kept));
+}
+
+/* Returns the JSON of what parseExact read, or "". */
+const spell = (value) =>
+  (JSON.stringify(value) || "").replace(/\{"\\u0000n":"([-+.\deE]+)"\}/g, "$1");
 
 /* Returns JSON with lines and indents; every token keeps its spelling. */
 function pretty(raw) {
@@ -609,11 +677,11 @@ function jsonNode(value) {
 function argumentsNode(key, raw, tool) {
   let value;
   try {
-    value = JSON.parse(raw);
+    value = parseExact(raw);
   } catch (e) {
     value = undefined;
   }
-  const plain = value !== null && typeof value === "object" && !Array.isArray(value);
+  const plain = value !== null && typeof value === "object" && !Array.isArray(value) && !isExact(value);
   const said = typeof value === "string" ? value : value === undefined ? raw : "";
   if (!written && /^\*\*\* Begin Patch/m.test(said)) return [patchNode(said, key)];
   if (!plain)
@@ -630,7 +698,7 @@ function argumentsNode(key, raw, tool) {
     nodes.push(el("div.arg", marked(clean(name))));
     if (typeof one === "string")
       nodes.push(...folded(key + "." + name, one, isProse(name, one) ? prose : mono));
-    else nodes.push(...folded(key + "." + name, pretty(JSON.stringify(one)), jsonNode));
+    else nodes.push(...folded(key + "." + name, pretty(spell(one)), jsonNode));
   }
   if (known) nodes.push(...known.nodes);
   return nodes.length > 0 ? nodes : [el("div.arg", "no arguments")];
@@ -656,7 +724,7 @@ function gist(m) {
   const raw = text(m.g);
   let value;
   try {
-    value = JSON.parse(raw.length < 60000 ? raw : "null");
+    value = parseExact(raw.length < 60000 ? raw : "null");
   } catch (e) {
     return clean(raw).slice(0, 200);
   }
@@ -672,13 +740,14 @@ function gist(m) {
     "description",
   ]) {
     if (typeof value[name] !== "string" && !Array.isArray(value[name])) continue;
-    const text = clean([].concat(value[name]).join(" "));
+    const text = clean([].concat(value[name]).map((v) => (isExact(v) ? v[EXACT] : v)).join(" "));
     const about = name === "command" ? value.description : null; /* in words of the model */
     if (typeof about !== "string" || about === "") return text.slice(0, 200);
     return text.slice(0, 120) + "  # " + clean(about).slice(0, 80);
   }
   return clean(
     Object.values(value)
+      .map((v) => (isExact(v) ? v[EXACT] : v))
       .filter((v) => typeof v !== "object")
       .join("  "),
   ).slice(0, 200);
@@ -689,6 +758,7 @@ const PICTURE_MOST = 2000000; /* bytes of base64 that are shown without a click 
 /* Shows a picture of a content; a large one on request. */
 function picture(key, data) {
   const good = /^data:image\/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]+$/.test(data);
+  if (!data.startsWith("data:")) return el("div.text", "picture: ", mono(data));
   if (!good) return el("span.chip", "picture, " + bytes(data.length));
   if (!unfolded.has(key) && data.length > PICTURE_MOST)
     return foldButton(key, "Show the picture (" + bytes((data.length * 3) / 4) + ")");
@@ -712,12 +782,13 @@ function contentNodes(key, m, plain) {
     return raw === "" ? [el("div.text", el("span.chip", "empty"))] : folded(key, raw, plain);
   let value;
   try {
-    value = JSON.parse(raw);
+    value = parseExact(raw);
   } catch (e) {
     return folded(key, raw, mono);
   }
   if (typeof value === "string") return folded(key, value, plain);
-  if (!Array.isArray(value) || !value.every((p) => p !== null && typeof p === "object")) {
+  const parts = Array.isArray(value) && value.length > 0 && value.every((p) => p !== null && typeof p === "object" && !isExact(p));
+  if (!parts) {
     return folded(key, pretty(raw), jsonNode);
   }
   return value.flatMap((part, i) => {
@@ -734,12 +805,23 @@ function contentNodes(key, m, plain) {
     if (inside && typeof inside.data === "string")
       return [picture(at, "data:" + (inside.mimeType || inside.mime_type) + ";base64," + inside.data)];
     if (part.image_url) return [picture(at, String(part.image_url.url || part.image_url))];
-    return folded(at, pretty(JSON.stringify(part)), jsonNode);
+    return folded(at, pretty(spell(part)), jsonNode);
   });
 }
 
 /* ---- A list whose rows are drawn when they are seen ---------------------------------
  * Heights are guessed until a row was drawn; a Fenwick tree finds the row at a height. */
+
+const FOCUSED = "a, button, [tabindex]";
+
+/* Returns [row, which link or button in it] of the focus within a window of rows, or
+ * null. */
+function focusIn(rows) {
+  const had = document.activeElement;
+  if (rows === null || had === null || had === rows || !rows.contains(had)) return null;
+  const row = [...rows.children].find((node) => node.contains(had));
+  return [row.row, [...row.querySelectorAll(FOCUSED)].indexOf(had)];
+}
 
 class List {
   constructor(scroller, count, guess, make) {
@@ -752,6 +834,7 @@ class List {
       const up = i + 1 + ((i + 1) & -(i + 1));
       if (up <= count) this.tree[up] += this.tree[i + 1];
     }
+    this.focus = focusIn(scroller.querySelector(".window"));
     this.window = el("div.window");
     this.spacer = el("div.spacer", this.window);
     scroller.replaceChildren(this.spacer);
@@ -826,7 +909,9 @@ class List {
   }
 
   fill(first, last, anew) {
-    const kept = new Map();
+    const kept = new Map(),
+      focus = this.focus || focusIn(this.window);
+    this.focus = null;
     if (!anew) for (const node of this.window.children) kept.set(node.row, node);
     const nodes = [];
     for (let i = first; i < last; i++) {
@@ -835,6 +920,9 @@ class List {
       nodes.push(node);
     }
     this.window.replaceChildren(...nodes);
+    const row = focus && nodes.find((node) => node.row === focus[0]),
+      again = row && row.querySelectorAll(FOCUSED)[focus[1]];
+    if (again && again !== document.activeElement) again.focus({ preventScroll: true });
     this.first = first;
     this.last = last;
   }
@@ -946,7 +1034,8 @@ function headOf(m, row) {
     head.append(el("span.who", m.aside || nameOf(m)));
     if (m.class === "results" && m.tool) head.append(el("span.tool", clean(m.tool)));
     if (m.bad) head.append(el("span.chip.bad", m.et ? clean(text(m.et)) : "error"));
-    if (isAnswer(m) && m.call === undefined) head.append(el("span.chip.warn", "without a call"));
+    if (m.early) head.append(el("span.chip", "its call is earlier"));
+    else if (isAnswer(m) && m.call === undefined) head.append(el("span.chip.warn", "without a call"));
     if (word(m) === "global_observation") head.append(el("span.chip", "for all agents"));
   }
   if (S.lanes.length > 1 && m.a !== undefined) {
@@ -973,7 +1062,10 @@ function headOf(m, row) {
 
 function bodyOf(m, row) {
   const key = m.n + ":";
-  if (word(m) === "delegation") return folded(key + "k", text(m.k), prose);
+  if (word(m) === "delegation") {
+    const said = m.c !== undefined && text(m.c) !== "" && text(m.c) !== text(m.k) ? contentNodes(key + "c", m, prose) : [];
+    return [...(m.k !== undefined ? folded(key + "k", text(m.k), prose) : []), ...said];
+  }
   if (m.class === "calls") {
     const left = el("div.pane", el("div.what", "call"));
     if (m.g !== undefined) left.append(...argumentsNode(key + "g", text(m.g), m.tool));
@@ -1130,6 +1222,7 @@ function makeRow(i) {
       el(
         "button.fold",
         {
+          ariaExpanded: String(open),
           onclick() {
             toggleFold(i);
           },
@@ -1215,10 +1308,11 @@ const rowIsBad = (row) =>
   row.m !== undefined &&
   (row.m.bad || (row.m.class === "calls" && word(row.m) === "action" && !row.m.result));
 
-/* Shows message seq of the session, whatever filters hide it. */
+/* Shows message seq of the session, whatever filters hide it. Returns false if the page
+ * does not have it. */
 function goTo(seq) {
   let m = S.bySeq.get(seq);
-  if (m === undefined) return;
+  if (m === undefined) return false;
   if (m.call !== undefined && !off.has("calls") && !m.h === !m.call.h) m = m.call;
   if (tab !== "Timeline") setTab("Timeline");
   const find = () => rows.findIndex((row) => row.m === m);
@@ -1239,25 +1333,24 @@ function goTo(seq) {
     point(at);
     list.show(at, true);
   }
+  return at >= 0;
 }
 
+/* Returns whether the link of the page led to something; says so where it did not. */
 function goToHash() {
   if (serving) return served.goToHash();
-  const chosen = /^#s(\d+)\.(\d+)$/.exec(location.hash);
-  const wanted = chosen && D.runs[chosen[1] - 1] && D.runs[chosen[1] - 1].sessions[chosen[2] - 1];
-  if (wanted) {
-    choose(wanted);
-    setTab("Timeline");
-    return true;
-  }
-  const place = /^#m(\d+)\.(\d+)\.(\d+)$/.exec(location.hash);
-  if (place === null) return false;
-  const run = D.runs[place[1] - 1],
-    session = run && run.sessions[place[2] - 1];
-  if (!session) return false;
-  if (session !== S) choose(session);
-  goTo(Number(place[3]));
-  return true;
+  const wanted = /^#(s|m)(\d+)\.(\d+)(?:\.(\d+))?$/.exec(location.hash);
+  if (wanted === null) return false;
+  const [, kind, r, i, n] = wanted,
+    session = D.runs[r - 1] && D.runs[r - 1].sessions[i - 1];
+  if (session && (kind === "s" || session !== S)) choose(session);
+  if (session && kind === "s") setTab("Timeline");
+  if (session && (kind === "s" || goTo(Number(n)))) return true;
+  if (session && tab !== "Timeline") setTab("Timeline");
+  byId("elsewhere").replaceChildren(
+    !session ? "This page has no session of the link " + location.hash + "."
+      : "Message #" + n + " is not on the page" + (session.skipped > 0 ? "; it may be one of the " + plural(session.skipped, "earlier message") + "." : "."));
+  return false;
 }
 
 /* ---- The overview: a line an agent, a tick a message --------------------------------- */
@@ -1384,9 +1477,21 @@ function resumeNode() {
   return el("div.resume", el("span", "resume"), code, clean(command) === command ? button : null);
 }
 
+/* Shows what could not be read of runs. */
+function lostKpis(runs) {
+  const sum = (name) => runs.reduce((n, run) => n + (run[name] || 0), 0);
+  const [damaged, unread] = [sum("damaged"), sum("unread")];
+  return [
+    damaged > 0 ? kpi(whole(damaged), damaged === 1 ? "record is damaged" : "records are damaged", "bad") : null,
+    unread > 0 ? kpi(whole(unread), unread === 1 ? "place was not read" : "places were not read", "bad") : null,
+  ];
+}
+
 function kpis() {
   const alive = S.messages.filter((m) => !m.h).length;
   const nodes = [kpi(whole(alive), "messages"), kpi(whole(S.calls.length), "calls")];
+  if (S.skipped > 0) nodes.push(kpi(whole(S.skipped), "earlier, not here", "warn"));
+  nodes.push(...lostKpis([S.run]));
   if (S.failed.length > 0)
     nodes.push(
       kpi(whole(S.failed.length), S.failed.length === 1 ? "error" : "errors", "bad", "errors"),
@@ -1394,7 +1499,7 @@ function kpis() {
   if (S.unanswered.length > 0)
     nodes.push(kpi(whole(S.unanswered.length), "unanswered", "warn", "open"));
   if (S.last > S.first) nodes.push(kpi(lasting(S.last - S.first), "in all"));
-  if (S.sum[0] + S.sum[1] > 0) {
+  if (isSpent(S.spent)) {
     nodes.push(kpi(short(S.sum[0]), "tokens in"), kpi(short(S.sum[1]), "out"));
     if (S.sum[2] > 0) nodes.push(kpi(share(S.sum[2], S.sum[0]), "from the cache"));
     if (costKey(S.spent) >= 0) nodes.push(kpi(costText(S.spent), "cost"));
@@ -1565,7 +1670,7 @@ function drawCalls() {
   const calls = [...sought].sort(
     (a, b) => rank(a) - rank(b) || (b.took || 0) - (a.took || 0) || a.n - b.n,
   );
-  const longest = Math.max(0.001, ...calls.map((m) => m.took || 0));
+  const longest = largest(0.001, calls, (m) => m.took || 0);
   const limit = printing ? calls.length : 500;
   const lines = calls.map((m) => ({
     keys: [m.n, rank(m), m.tool || "", "", "", m.took ?? -1],
@@ -1696,7 +1801,7 @@ function messagesOf(request, repair) {
     done = request.report;
   const alive = S.messages.filter((m) => !m.h && m.n >= from);
   if (repair === "synthesised") return alive.filter((m) => m.class === "calls" && !m.result);
-  if (repair === "orphans") return S.orphans.filter((m) => !m.h);
+  if (repair === "orphans") return S.messages.filter((m) => !m.h && isAnswer(m) && m.call === undefined);
   if (repair !== "dropped" && repair !== "compacted") return [];
   const dropped = alive.filter((m) => {
     const marked = !m.cj || text(m.c)[0] === "["; /* the tool marks texts and lists of
@@ -1735,7 +1840,7 @@ function drawRequest() {
   requestAt = Math.min(requestAt, all.length - 1);
   const request = all[requestAt];
   for (const name of ["body", "system"])
-    if (typeof request[name] === "string") request[name] = JSON.parse(request[name]);
+    if (typeof request[name] === "string") request[name] = parseExact(request[name]);
   const select = el(
     "select",
     {
@@ -1777,6 +1882,7 @@ function drawRequest() {
         " of the history become " +
         plural(entries.length, "message") +
         " of the request, " +
+        (S.skipped > 0 ? "without the " + plural(S.skipped, "earlier message") + " of the session, " : "") +
         (cards.length > 0 ? "after these repairs:" : "without any repair."),
     ),
   );
@@ -1855,14 +1961,14 @@ function providerRow(request, entry, i) {
     "div.card",
     el("div.head", el("span.who", clean(entry.role)), el("span.meta", "message " + (i + 1))),
   );
-  const value = entry.value;
-  const said = isText(value)
-    ? [value]
-    : value.content !== undefined && value.content !== null
-      ? value.content
-      : value.parts || value.output || value.result || (value.type ? [value] : []);
-  const parts = Array.isArray(said) ? [...said] : [said];
+  const value = entry.value,
+    bare = isText(value) || Array.isArray(value),
+    where = bare ? "" : ["content", "parts", "output", "result"].find((name) => value[name] !== undefined && value[name] !== null) || "";
+  const said = bare || where === "" ? value : value[where];
+  const parts = Array.isArray(said) ? [...said] : where === "" && !bare && !value.type ? [] : [said];
   for (const call of value.tool_calls || []) parts.push(call);
+  const told = ["role", "kind", where, "tool_calls", "tool_call_id", ...(/^(output|result)$/.test(where) ? ["call_id", "type"] : ["type"])];
+  if (!bare && !parts.includes(value)) parts.push(...others(value, told));
   const plain = kind === "results" ? output : prose;
   parts.forEach((part, k) => card.append(providerPart(request, part, i + "/" + k, plain)));
   const holds = value.output !== undefined || value.result !== undefined;
@@ -1872,15 +1978,17 @@ function providerRow(request, entry, i) {
   return el("article.row." + kind, el("div.lanes"), card);
 }
 
+/* Returns the other members of an object as an object, in a list; or an empty list. */
+function others(value, told) {
+  const rest = Object.entries(value).filter(([name, one]) => !told.includes(name) && one !== null);
+  return rest.length === 0 ? [] : [Object.fromEntries(rest)];
+}
+
 function providerPart(request, part, key, plain) {
   const node = el("div.part");
-  const body = isText(part)
-    ? part
-    : part.text !== undefined
-      ? part.text
-      : part.content !== undefined && part.tool_use_id === undefined && part.tool_name === undefined
-        ? part.content
-        : undefined;
+  const alone = part.content !== undefined && part.tool_use_id === undefined && part.tool_name === undefined;
+  const where = isText(part) ? "" : part.text !== undefined ? "text" : alone ? "content" : undefined;
+  const body = where === undefined ? undefined : where === "" ? part : part[where];
   const named = plainText(
     part.name ||
       (part.function && part.function.name) ||
@@ -1893,11 +2001,13 @@ function providerPart(request, part, key, plain) {
     const why = madeUp(request, plainText(body));
     const nodes = folded("p" + key, plainText(body), plain);
     node.append(...(why !== "" ? [el("div.added", el("span.chip.warn", why), nodes)] : nodes));
+    const rest = where === "" ? [] : others(part, ["type", "part_kind", where]);
+    for (const one of rest) node.append(...folded("r" + key, pretty(spell(restore(one))), jsonNode));
   } else {
     const raw = restore(part),
-      why = madeUp(request, JSON.stringify(raw));
+      why = madeUp(request, spell(raw));
     if (named) node.append(el("div.head", el("span.tool", clean(String(named)))));
-    const nodes = folded("p" + key, pretty(JSON.stringify(raw) || ""), jsonNode);
+    const nodes = folded("p" + key, pretty(spell(raw)), jsonNode);
     node.append(...(why !== "" ? [el("div.added", el("span.chip.warn", why), nodes)] : nodes));
   }
   if (found.size > 0)
@@ -1922,7 +2032,7 @@ function contextChart(s) {
     H = 190,
     left = 46,
     bottom = 20,
-    most = Math.max(...usage.map((u) => u[1]));
+    most = largest(0, usage, (u) => u[1]);
   const x = (i) => left + ((W - left) * i) / (usage.length - 1),
     y = (v) => (H - bottom) * (1 - v / most) + 4;
   const line = (of) =>
@@ -2015,7 +2125,7 @@ function table(heads, rows) {
 /* Makes a panel; lines: [label node or text, numbers or {text, key}..., length of the
  * bar]. */
 function barTable(title, why, heads, lines, limit) {
-  const most = Math.max(1, ...lines.map((l) => l[l.length - 1]));
+  const most = largest(1, lines, (l) => l[l.length - 1]);
   const shown = Math.min(lines.length, limit || 40);
   const keyOf = (v) => (v instanceof Node ? v.textContent : v !== null && typeof v === "object" ? v.key : v);
   const nodeOf = (v) => (typeof v === "number" ? short(v) : v !== null && v.text !== undefined ? v.text : v);
@@ -2075,10 +2185,12 @@ function toolOf(s, u) {
 
 /* Draws a bar a day: dollars, or tokens where no cost is known. */
 function dayChart(sessions) {
-  const days = new Map();
+  const days = new Map(),
+    undated = noSpend();
   for (const s of sessions)
     for (const u of s.usage) {
       const t = timeOf(s, u);
+      if (t === undefined) spend(undated, u);
       if (t === undefined) continue;
       if (!days.has(day(t))) days.set(day(t), noSpend());
       spend(days.get(day(t)), u);
@@ -2125,7 +2237,9 @@ function dayChart(sessions) {
     el(
       "section.panel",
       el("h2", label),
-      el("p.why", "Days in " + zoneName() + (shown.length < names.length ? ", the last 90 of " + whole(names.length) : "") + "."),
+      el("p.why", "Days in " + zoneName() + (shown.length < names.length ? ", the last 90 of " + whole(names.length) : "") + "." +
+        (undated.answers === 0 ? "" : " " + plural(undated.answers, "answer") + " without a time " + (undated.answers === 1 ? "is" : "are") +
+          " of no day: " + whole(undated.input) + " tokens in, " + whole(undated.output) + " out, cost " + costText(undated) + ".")),
       chart,
       sortedTable("days", label, [["day", ""], ...spentHeads.map((h) => [h, ".n"])],
         [...names].reverse().map((d) => {
@@ -2156,7 +2270,7 @@ function bySomething(s, keyOf) {
 function drawFigures() {
   const s = S,
     panels = [],
-    known = s.sum[0] + s.sum[1] > 0;
+    known = isSpent(s.spent);
   const from = known
     ? "As the provider counted. " + priceNote()
     : "Estimated from the texts: these messages carry no usage.";
@@ -2209,7 +2323,7 @@ function drawFigures() {
       ...(known ? spentCells(turn.spent || noSpend()).slice(1) : [estimate, estimate]),
     ];
   });
-  if (s.apart.answers > 0) turns.push(["messages that are not here", "", ...spentCells(s.apart).slice(1)]);
+  if (s.apart.answers > 0) turns.unshift(["messages that are not here", "", ...spentCells(s.apart).slice(1)]);
   panels.push(
     barTable(
       "Tokens by turn",
@@ -2255,9 +2369,10 @@ function maskPanel() {
 
 let sides = [];
 
-/* Returns what two equal messages share: type, tool, arguments, content; no times, no ids. */
+/* Returns what two equal messages share: type, role, tool, arguments, content, worker,
+ * task, summary, kind of error; no times, no ids. */
 const signature = (m) =>
-  [m.y, m.tool, m.g, m.c, m.k].map((v) => (v === undefined ? "" : v)).join("\u0001");
+  JSON.stringify([m.y, m.ro, m.tool, m.g, m.c, m.cj, m.w, m.k, m.s, m.et]);
 
 /* Finds the longest common subsequence (Myers), or, where the runs have little in common,
  * the best one found within bounds. Returns pairs of indexes. */
@@ -2488,7 +2603,7 @@ function compareFigures(chosen) {
     [
       "tokens",
       (s) =>
-        s.sum[0] + s.sum[1] > 0
+        isSpent(s.spent)
           ? short(s.sum[0]) + " → " + short(s.sum[1])
           : "≈ " + short(s.estimate),
     ],
@@ -2511,6 +2626,7 @@ function compareRow(line, chosen) {
       el(
         "button.fold",
         {
+          ariaExpanded: String(opened.has("same" + line.head)),
           onclick() {
             const id = "same" + line.head;
             if (!opened.delete(id)) opened.add(id);
@@ -2559,22 +2675,27 @@ function compareCell(m, s, same) {
 function sessionTotals(all) {
   const sum = noSpend();
   let messages = 0,
-    calls = 0;
+    calls = 0,
+    skipped = 0;
   for (const s of all) {
     for (const name of Object.keys(sum)) sum[name] += s.spent[name];
-    messages += s.messages.length;
+    messages += s.messages.filter((m) => !m.h).length;
     calls += s.calls.length;
+    skipped += s.skipped || 0;
   }
   const nodes = [kpi(whole(all.length), all.length === 1 ? "session" : "sessions"), kpi(whole(messages), "messages"), kpi(whole(calls), "calls")];
-  if (sum.input + sum.output > 0)
+  if (isSpent(sum))
     nodes.push(kpi(short(sum.input), "tokens in"), kpi(short(sum.output), "out"), kpi(costText(sum), "cost"));
+  if (skipped > 0) nodes.push(kpi(whole(skipped), "earlier, not here", "warn"));
+  nodes.push(...lostKpis(D.runs));
   return el("div.kpis", nodes);
 }
 
 function drawSessions() {
   if (serving) return served.drawList();
   const all = sessionsOf().filter(
-    (s) => query === "" || s.messages.some(matches) || holdsQuery(nameOfSession(s)),
+    (s) => query === "" || s.messages.some(matches) ||
+      [nameOfSession(s), s.name, s.run.name, factOf(s, "agent", "program", "source"), factOf(s, "model")].some(holdsQuery),
   );
   const newest = [...all].sort((a, b) => (b.last || 0) - (a.last || 0));
   const lines = newest.map((s) => {
@@ -2584,20 +2705,26 @@ function drawSessions() {
         .join(" · "),
     );
     const alive = s.messages.filter((m) => !m.h).length,
-      known = s.sum[0] + s.sum[1] > 0;
+      known = isSpent(s.spent);
     return {
       kind: ".callrow",
       row: {
-        onclick() {
-          choose(s);
-          setTab("Timeline");
+        onclick(event) {
+          if (event.target.tagName === "A") return; /* its link leads there */
+          history.pushState(null, "", "#s" + (s.place[0] + 1) + "." + (s.place[1] + 1));
+          goToHash();
         },
       },
       keys: [s.first || 0, nameOfSession(s).toLowerCase(), who, alive, s.calls.length, s.failed.length,
         s.last > s.first ? s.last - s.first : 0, known ? s.sum[0] + s.sum[1] : s.estimate, costKey(s.spent)],
       cells: [
         cell(s.first !== undefined ? day(s.first) + " " + clock(s.first).slice(0, 5) : "–", "nowrap"),
-        cell(el("a", { href: "#s" + (s.place[0] + 1) + "." + (s.place[1] + 1) }, clean(nameOfSession(s))), "title"),
+        cell(el("a", {
+          href: "#s" + (s.place[0] + 1) + "." + (s.place[1] + 1),
+          onclick(event) {
+            if (location.hash === event.target.getAttribute("href")) goToHash();
+          },
+        }, clean(nameOfSession(s))), "title"),
         cell(who, "short"),
         cell(whole(alive), "n"),
         cell(whole(s.calls.length), "n"),
@@ -2809,7 +2936,7 @@ function drawSide() {
     );
   }
   nodes.push(el("h2", "About"), aboutNode());
-  side.replaceChildren(...nodes);
+  refocus(side, () => side.replaceChildren(...nodes));
 }
 
 function aboutNode() {
@@ -2835,6 +2962,7 @@ function aboutNode() {
   if (S.skipped > 0) add("left out", plural(S.skipped, "earlier message") + (S.apart.answers === 0 ? "" :
     " with " + whole(S.apart.input) + " tokens in, " + whole(S.apart.output) + " out"));
   if (S.run.damaged > 0) add("damaged", plural(S.run.damaged, "record") + " could not be read");
+  if (S.run.unread > 0) add("not read", plural(S.run.unread, "place") + " of the file");
   add("made by", D.tool);
   facts.append(el("dt", "times"), el("dd", zoneNode()));
   return facts;
@@ -2854,13 +2982,18 @@ const VIEWS = {
 function draw() {
   if (list !== null) list.end();
   list = null;
-  VIEWS[tab]();
+  try {
+    VIEWS[tab]();
+  } catch (error) {
+    byId("view").replaceChildren(el("p.empty", "This view could not be drawn: " + error.message));
+    console.error(error);
+  }
 }
 
 function drawTabs() {
   const several = (name) => !["Sessions", "Compare"].includes(name) || sessionsOf().length > 1;
   const names = serving ? served.names() : Object.keys(VIEWS).filter(several);
-  byId("tabs").replaceChildren(
+  refocus(byId("tabs"), () => byId("tabs").replaceChildren(
     ...names.map((name, i) =>
       el(
         "button",
@@ -2875,7 +3008,7 @@ function drawTabs() {
         name,
       ),
     ),
-  );
+  ));
 }
 
 function setTab(name) {
@@ -2925,7 +3058,7 @@ function countFound() {
     }
   });
   byId("find").classList.toggle("on", query !== "" || only === "matches");
-  byId("found").textContent = query === "" ? "" : n === 0 ? "none" : plural(n, "row");
+  byId("found").textContent = query === "" ? "" : n === 0 ? (S.skipped > 0 ? "none here" : "none") : plural(n, "row");
   return n;
 }
 
@@ -2974,7 +3107,10 @@ function showElsewhere(found, all) {
   );
 }
 
+let searched = ""; /* what was searched last; the field may have more by now */
+
 function search(value) {
+  searched = value;
   setQuery(value);
   countElsewhere();
   if (serving && tab === "Sessions") return void served.search(value, false);
@@ -3086,11 +3222,15 @@ function onKey(event) {
     }
     if (event.key === "Enter") {
       event.preventDefault();
-      nextFound(event.shiftKey ? -1 : 1);
+      if (searched === target.value) nextFound(event.shiftKey ? -1 : 1);
+      else {
+        search(target.value); /* it moves to the first match */
+        if (serving && tab === "Sessions") served.first();
+      }
     }
     return;
   }
-  if (target.tagName === "SELECT" || (target.tagName === "BUTTON" && event.key === "Enter")) return;
+  if (/^(INPUT|SELECT)$/.test(target.tagName) || (target.tagName === "BUTTON" && event.key === "Enter")) return;
   const number = Number(event.key);
   if (number >= 1 && number <= byId("tabs").children.length) {
     byId("tabs").children[number - 1].click();
@@ -3150,7 +3290,10 @@ function wire() {
   );
   byId("help").onclick = () => byId("keys").showModal();
   addEventListener("keydown", onKey);
-  addEventListener("hashchange", () => goToHash());
+  addEventListener("hashchange", () => {
+    if (!serving && location.hash === "" && sessionsOf().length > 1) setTab("Sessions");
+    else goToHash();
+  });
   addEventListener("resize", () => {
     if (tab === "Timeline") drawOverview();
   });

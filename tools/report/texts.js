@@ -540,7 +540,7 @@ function patchIn(value) {
     const words = Array.isArray(value[name]) ? value[name] : [value[name]];
     const k = words.length === 1 ? 0 : words.findIndex((s) => isString(s) && s.startsWith("*** Begin Patch"));
     const one = words[k],
-      others = words.filter((_, i) => i !== k).map((s) => (isString(s) ? s : JSON.stringify(s)));
+      others = words.filter((_, i) => i !== k).map((s) => (isString(s) ? s : spell(s)));
     if (!isString(one)) continue;
     if (/^\*\*\* Begin Patch/m.test(one)) return [name, one, others];
     if ((name === "patch" || name === "diff") && isUnified(one)) return [name, one, others];

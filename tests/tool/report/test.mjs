@@ -900,6 +900,220 @@ await test("search_names_other_sessions_when_they_match_in_every_tab", async () 
   await done(p);
 });
 
+await test("search_finds_what_the_page_shows_of_escaped_and_coloured_texts", async () => {
+  const said = [
+    { type: "action", agent_key: "m", tool: "bash", tool_call_id: "c1", args: { command: 'grep "two\\words"\t/tmp\nnext "line"', note: "café" } },
+    { type: "observation", agent_key: "m", tool_call_id: "c1", content: "\u001b[31mError\u001b[0m: no such\r\nfile" },
+    { type: "user_message", content: [{ type: "text", text: 'say "hello" there' }] },
+    { type: "user_message", content: "x".repeat(4000) + " \u001b[1mthe\u001b[0m end" },
+  ];
+  const spelled = said.map((m) => JSON.stringify(m).replace("é", "\\u00e9"));
+  const p = await browser.open(page("escaped.html", "--from", "framework", lines("escaped.jsonl", spelled)));
+  for (const [words, n] of [['grep "two\\words"', 1], ["CAFÉ", 1], ["error: no", 1], ['"hello"', 3], ["/^next \"line/", 1],
+    ["/^file$/", 1], ["the end", 4], ["\\u00e9", 1]]) {
+    await after(p, "search(" + JSON.stringify(words) + ")");
+    const hits = await p.run("rows.filter((r) => r.hit).map((r) => r.m.n)");
+    same(hits, [n], words);
+    if (words !== "\\u00e9") await holds(p, count("#rows mark") + " > 0");
+  }
+  await done(p);
+});
+
+await test("numbers_keep_their_digits_in_calls_texts_and_requests", async () => {
+  const args = '{"id":12345678901234567890,"rate":1.0,"deep":{"n":[9007199254740993,1e400]},"plain":5}';
+  const said = [
+    '{"type":"user_message","content":"go"}',
+    '{"type":"action","agent_key":"m","tool":"t","tool_call_id":"c1","args":' + args + "}",
+    '{"type":"observation","agent_key":"m","tool_call_id":"c1","content":{"order":7700000000000000001}}',
+    '{"type":"observation","agent_key":"m","tool_call_id":"c2","content":[{"row":8800000000000000001,"text":3}]}',
+  ];
+  const p = await browser.open(page("digits.html", "--from", "framework", lines("digits.jsonl", said)));
+  const body = (await p.run("byId('rows').innerText")).replace(/\s+/g, " ");
+  has(body, "12345678901234567890", "1.0", "9007199254740993", "1e400", "7700000000000000001", "8800000000000000001");
+  await is(p, "gist(S.calls[0])", "12345678901234567890  1.0  5");
+  await show(p, "Request");
+  const i = await p.run("S.requests.findIndex((r) => r.profile === 'anthropic')");
+  await showRequest(p, i);
+  has(await text(p, "#view"), "12345678901234567890", "9007199254740993");
+  check(!(await text(p, "#view")).includes("\u0000n"), "a mark is shown");
+  await done(p);
+});
+
+await test("page_says_what_it_lacks_of_a_file_or_a_session", async () => {
+  const said = Array.from({ length: 9 }, (_, i) => JSON.stringify({ type: "user_message", content: "n" + i, location: i < 6 ? "a" : "b", timestamp: START + i }));
+  said.splice(2, 0, '{"type":"user_');
+  const path = join(tmp, "lacks.html");
+  same(msgstore("report", "--from", "framework", lines("lacks.jsonl", said), "-n", "2", "-o", path).status, 3, "status");
+  const p = await browser.open(path);
+  const strip = async () => (await text(p, ".kpis")).replace(/\s+/g, " ");
+  has(await strip(), "2 messages", "1 place was not read");
+  await after(p, "choose(sessionsOf().find((s) => s.name === 'a')); draw()");
+  has(await strip(), "4 earlier, not here");
+  await show(p, "Sessions");
+  has(await strip(), "4 messages", "5 earlier, not here", "1 place was not read");
+  for (const [hash, words] of [["#m1.1.999", "Message #999 is not on the page"], ["#s1.9", "no session of the link #s1.9"],
+    ["#m4.1.1", "no session of the link #m4.1.1"]]) {
+    await p.run("location.hash = '" + hash + "'");
+    await p.until("byId('elsewhere').innerText !== ''");
+    has(await text(p, "#elsewhere"), words);
+    await p.run("byId('elsewhere').replaceChildren()");
+  }
+  await done(p);
+  const q = await browser.open(path, { hash: "#m1.1.1" });
+  has(await text(q, "#elsewhere"), "Message #1 is not on the page; it may be one of the");
+  await done(q);
+});
+
+await test("totals_leave_out_what_was_taken_back_and_count_costs_without_tokens", async () => {
+  const p = await browser.open(page("team-two.html", "--from", "framework", teamLog(), lines("alone.jsonl", [{ type: "user_message", content: "x" }])));
+  await show(p, "Sessions");
+  const alive = await p.run("sessionsOf().flatMap((s) => s.messages.filter((m) => !m.h)).length");
+  has(await text(p, ".kpis"), alive + "\nmessages");
+  check(alive < (await p.run("sessionsOf().flatMap((s) => s.messages).length")), "nothing is taken back");
+  await done(p);
+  const log = join(tmp, "dollars.log");
+  msgstore("import", log, lines("dollars.jsonl", [{ type: "assistant_message", content: "a", timestamp: START + 50 }, { type: "assistant_message", content: "b", timestamp: START }]), "--from", "framework");
+  msgstore("note", log, "1", "usage", "--json", '{"cost":1.25}');
+  msgstore("note", log, "2", "usage", "--json", '{"cost":0.5,"time":' + (START - 86400) + "}");
+  const q = await browser.open(page("dollars.html", log));
+  has((await text(q, ".kpis")).replace(/\s+/g, " "), "$1.75 cost", "50.0 s in all");
+  await is(q, "[S.first, S.last]", [START, START + 50]);
+  await show(q, "Figures");
+  has(await text(q, "#view"), "$1.25", "Costs by day");
+  await done(q);
+});
+
+await test("days_name_the_answers_that_have_no_time", async () => {
+  const log = join(tmp, "no-day.log"),
+    chats = join(tmp, "no-day");
+  mkdirSync(chats);
+  lines("no-day/x.jsonl", [{ messages: [1, 2, 3].flatMap(() => [{ role: "user", content: "q" }, { role: "assistant", content: "r" }]) }]);
+  msgstore("sync", log, chats);
+  [2, 4, 6].forEach((n, i) => msgstore("note", log, String(n), "usage", "--json",
+    JSON.stringify({ input_tokens: 100, output_tokens: 5, ...(i < 2 ? { time: START + 86400 * i } : {}) })));
+  const p = await browser.open(page("no-day.html", log));
+  await show(p, "Figures");
+  has(await text(p, "#view"), "1 answer without a time is of no day: 100 tokens in, 5 out, cost –.");
+  await done(p);
+});
+
+await test("durations_of_several_answers_of_a_message_are_added_once", async () => {
+  const log = join(tmp, "lasted.log");
+  msgstore("import", log, lines("lasted.jsonl", [{ type: "assistant_message", content: "a" }, { type: "assistant_message", content: "b" }]), "--from", "framework");
+  const note = (n, answer, duration) => msgstore("note", log, n, "usage", "--json", JSON.stringify({ input_tokens: 1, output_tokens: 1, seconds: duration, answer }));
+  note("1", "one", 2);
+  note("1", "two", 3);
+  note("1", "two", 4); // its last report
+  note("2", undefined, 10);
+  note("2", undefined, 20);
+  const p = await browser.open(page("lasted.html", log));
+  await is(p, "[S.usage.length, S.sum[4]]", [4, 36]);
+  await done(p);
+});
+
+await test("messages_that_only_look_alike_are_not_alike", async () => {
+  const base = (more) => ({ type: "delegation", agent_key: "m", worker: "w", task: "t", ...more });
+  const files = [["one", [{ type: "user_message", content: "the first long text of this table" }, base({}), { type: "assistant_message", content: "7" }]],
+    ["two", [{ type: "user_message", content: "the first long text of this table" }, base({ worker: "other" }), { type: "assistant_message", content: '"7"' }]]];
+  const p = await browser.open(page("alike.html", "--from", "framework", ...files.map(([name, said]) => lines("alike-" + name + ".jsonl", said))));
+  await is(p, "aligned(D.runs.map((r) => r.sessions[0])).filter((l) => l.same).length", 1);
+  await is(p, "signature({ c: 12 }) === signature({ c: '12' })", false);
+  await done(p);
+});
+
+await test("delegation_shows_its_content_beside_its_task", async () => {
+  const said = [{ type: "delegation", agent_key: "m", worker: "w", task: "the task", content: "and the content" },
+    { type: "delegation", agent_key: "m", worker: "w", task: "alone" }];
+  const p = await browser.open(page("delegated.html", "--from", "framework", lines("delegated.jsonl", said)));
+  has(await seen(p), "the task", "and the content", "alone");
+  await done(p);
+});
+
+await test("invisible_letters_are_marked_but_not_in_flags", async () => {
+  const tagged = [..."ignore all"].map((c) => String.fromCodePoint(0xe0000 + c.charCodeAt(0))).join("");
+  const flag = "\u{1F3F4}\u{E0067}\u{E0062}\u{E0065}\u{E006E}\u{E0067}\u{E007F}";
+  const p = await browser.open(page("tagged.html", "--from", "framework", lines("tagged.jsonl", [{ type: "user_message", content: "hi" + tagged + flag }])));
+  has(await seen(p), "hi" + "\ufffd".repeat(10) + flag);
+  await is(p, "(() => { const t = performance.now(); clean('\\u{E0041}'.repeat(200000)); return performance.now() - t < 1000; })()", true);
+  await done(p);
+});
+
+await test("focus_stays_where_it_was_when_rows_or_tabs_are_drawn_anew", async () => {
+  const p = await browser.open(shared("many"));
+  await p.run(all("#rows button.dots") + "[1].focus()");
+  await p.press("Enter");
+  await is(p, "[document.activeElement.className, document.activeElement.ariaExpanded]", ["dots", "true"]);
+  await p.run("byId('tabs').children[1].focus()");
+  await p.press("Enter");
+  await is(p, "[tab, document.activeElement.innerText]", ["Calls", "Calls"]);
+  await done(p);
+});
+
+await test("view_that_cannot_be_drawn_says_so", async () => {
+  const p = await browser.open(shared("team"));
+  await p.run("toolPanel = () => { throw new Error('no room') }; setTab('Calls')");
+  has(await text(p, "#view"), "This view could not be drawn: no room");
+  await is(p, "largest(1, Array(300000).fill(2), (n) => n)", 2);
+  await p.close();
+});
+
+// Whatever a provider would get stands in the view: each text of the body is in it.
+await test("request_shows_each_text_that_the_provider_would_get", async () => {
+  const extra = [{ type: "user_message", content: "Look" }, { type: "reasoning", agent_key: "m", content: "Thought of it first" },
+    ...call("c1", "bash", { command: "ls -l", deep: { list: ["inner word"] } }, "total 0"), { type: "text", role: "system", content: "System words here" },
+    { type: "reasoning", agent_key: "m", content: "Thought once more" }, ...call("c2", "bash", { command: "pwd" }, "/home")];
+  const chat = [{ role: "user", content: "Look", name: "jane_named" },
+    { role: "assistant", content: null, reasoning_content: "Thought as this provider does", tool_calls: [{ id: "c9", type: "function", function: { name: "bash", arguments: "{\"a\":1}" } }] },
+    { role: "tool", tool_call_id: "c9", content: "found" }];
+  for (const path of [shared("team"), page("all-texts.html", "--from", "framework", lines("all-texts.jsonl", extra)), page("all-chat.html", lines("all-chat.jsonl", chat))]) {
+    const p = await browser.open(path);
+    await p.run("written = true; setTab('Request')");
+    for (let i = 0; i < (await p.run("S.requests.length")); i++) {
+      await after(p, "requestAt = " + i + "; draw()");
+      if (await p.run("S.requests[requestAt].error !== undefined")) continue;
+      const missing = await p.run(`(() => {
+        folded = (key, full, draw) => [draw(full)];
+        list.everything();
+        const flat = (t) => t.replace(/\\\\[nt"]/g, " ").replace(/[\\s"\\\\]+/g, " ").trim(),
+          seen = flat(byId("view").textContent), lost = [];
+        const walk = (v, name) => {
+          if (isText(v)) { if (!/^(role|type|kind|part_kind|status|id|call_id|tool_call_id|object)$/.test(name) && !seen.includes(flat(clean(plainText(v))))) lost.push(name + ": " + plainText(v).slice(0, 60)); }
+          else if (v !== null && typeof v === "object") for (const k of Object.keys(v)) walk(v[k], Array.isArray(v) ? name : k);
+        };
+        walk(S.requests[requestAt].body, ""); walk(S.requests[requestAt].system, "");
+        return [...new Set(lost)]; })()`);
+      same(missing, [], await p.run("S.requests[requestAt].profile"));
+    }
+    await done(p);
+  }
+});
+
+await test("request_of_a_part_says_that_earlier_messages_are_not_in_it", async () => {
+  const p = await browser.open(page("part.html", teamLog(), "-n", "5"));
+  await show(p, "Request");
+  has(await text(p, ".bar2"), "without the 41 earlier messages of the session");
+  await done(p);
+});
+
+await test("way_back_leads_to_the_sessions_and_each_line_opens_again", async () => {
+  const p = await browser.open(page("way.html", spentLog()));
+  for (const press of [all(".callrow") + "[1].click()", "document.querySelector('.callrow td.title a').click()"])
+    for (let i = 0; i < 2; i++) {
+      await show(p, "Sessions");
+      await p.run(press);
+      await p.until("tab === 'Timeline'");
+      await p.settle();
+    }
+  const hash = "location.hash";
+  await is(p, hash, "#s1.1");
+  for (let i = 0; i < 9 && (await p.run(hash)) !== ""; i++) {
+    await p.run("history.back()");
+    await new Promise((next) => setTimeout(next, 300));
+  }
+  await p.until("tab === 'Sessions'", 3);
+  await done(p);
+});
+
 await test("runs_stand_side_by_side_when_there_are_two", async () => {
   const p = await browser.open(shared("two"));
   await show(p, "Compare");
@@ -1149,9 +1363,365 @@ await test("served_page_says_so_when_the_server_has_ended", async () => {
     p = await browser.open(url);
   });
   if (p === undefined) return;
-  await p.until("document.querySelector('#served .error')");
+  await p.until("document.querySelector('#served .poll')");
   has(await text(p, "#served"), "Is msgstore serve still running?");
   await p.close();
+});
+
+/* Answers the questions of a page to its server in place of it: `make` returns a Response
+ * for a name, or undefined. */
+const intercept = (p, make) =>
+  p.run(`window.sent = window.sent || window.fetch; window.fetch = (url, o) => {
+    const made = (${make})(String(url).split("?")[0], new URLSearchParams(String(url).split("?")[1]));
+    return made === undefined ? window.sent(url, o) : Promise.resolve(made); }; true`);
+const honest = (p) => p.run("window.fetch = window.sent; true");
+
+/* A log with a session "one"; append() adds a message to a session. */
+function growingLog(name, more = {}) {
+  const log = join(tmp, name + ".log");
+  rmSync(log, { force: true });
+  const said = ["first", "second", "third"].map((content, i) => ({ type: "assistant_message", content, location: "one", timestamp: START + i, ...more }));
+  msgstore("import", log, lines(name + ".jsonl", said), "--from", "framework");
+  const append = (content, location = "one", more = {}) => {
+    const input = JSON.stringify({ type: "assistant_message", content, location, ...more });
+    const r = spawnSync(tool, ["append", log], { input, encoding: "utf8" });
+    check(r.status === 0, r.stderr);
+  };
+  return [log, append];
+}
+
+await test("served_filters_take_each_key_that_is_typed_into_them", () =>
+  served(thousandLog(), async (url) => {
+    const p = await browser.open(url);
+    const typed = "d/z?12jkGe codex";
+    const type = async () => {
+      await p.run("byId('filter-folder').value = ''; byId('filter-folder').focus()");
+      for (const key of typed) await p.press(key);
+      await is(p, "[byId('filter-folder').value, tab, byId('keys').open]", [typed, "Sessions", false]);
+    };
+    await type();
+    await p.run("location.hash = '#s=session-0007'");
+    await loaded(p, "session-0007");
+    await show(p, "Sessions");
+    await type();
+    await fromServer(p, url);
+  }));
+
+await test("served_session_opens_again_when_its_line_is_pressed_again", () =>
+  served(thousandLog(), async (url) => {
+    const p = await browser.open(url);
+    for (let i = 0; i < 2; i++) {
+      await p.run(all("#log .callrow") + "[3].click()");
+      await loaded(p, "session-0996");
+      await show(p, "Sessions");
+      await is(p, "location.hash", "");
+    }
+    await p.run("history.back()");
+    await loaded(p, "session-0996");
+    await p.run("search('word5')");
+    await p.run("byId('query').value = 'word5'; setTab('Sessions')");
+    for (let i = 0; i < 2; i++) {
+      await p.until(count("#hits .callrow") + " > 5");
+      await p.run(all("#hits .callrow") + "[2].click()");
+      await p.until("S !== null && tab === 'Timeline'");
+      await show(p, "Sessions");
+    }
+    await fromServer(p, url);
+  }));
+
+await test("served_list_has_what_came_while_a_session_was_read", () => {
+  const [log, append] = growingLog("later");
+  return served(log, async (url) => {
+    const p = await browser.open(url, { hash: "#s=one" });
+    await loaded(p, "one");
+    append("fourth", "one");
+    append("hello", "two");
+    await p.until("S.messages.length === 4");
+    await show(p, "Sessions");
+    await p.until("byId('log').innerText.includes('2 sessions')", 8);
+    await fromServer(p, url);
+  });
+});
+
+await test("served_session_follows_when_its_first_messages_are_taken_back", () => {
+  const [log, append] = growingLog("back");
+  return served(log, async (url) => {
+    const p = await browser.open(url, { hash: "#s=one" });
+    await loaded(p, "one");
+    check(msgstore("hide", log, "1").status === 0, "hide");
+    await p.until("S.messages[0].h === 1", 8);
+    append("fourth");
+    await p.until("S.messages.length === 4", 8);
+    await is(p, "(byId('served')?.innerText || '')", "");
+    check(msgstore("rewind", log, "0", "--location", "one").status === 0, "rewind");
+    await p.until("(byId('served')?.innerText || '').includes('no messages of session one')", 8);
+    append("fifth");
+    await p.until("S.messages.length === 5 && byId('served').innerText === ''", 8);
+    same(p.errors.filter((e) => !e.includes("404")), [], "console");
+    await p.close();
+  });
+});
+
+await test("served_session_is_not_exchanged_when_the_log_is_replaced", () => {
+  const [log] = growingLog("taken");
+  return served(log, async (url) => {
+    const p = await browser.open(url, { hash: "#s=one" });
+    await loaded(p, "one");
+    rmSync(log);
+    const other = [1, 2, 3, 4].map((n) => ({ type: "user_message", content: "other " + n, location: "another", timestamp: START }));
+    msgstore("import", log, lines("taken-other.jsonl", other), "--from", "framework");
+    await p.until("document.querySelector('#served .poll')", 8);
+    has(await text(p, "#served"), "This session is no longer in the log");
+    await is(p, "[S.name, S.messages.length]", ["one", 3]);
+    await show(p, "Sessions");
+    await p.until("byId('log').innerText.includes('other 1')", 8);
+    await is(p, count("#log .callrow"), 1);
+    await p.close();
+  });
+});
+
+await test("served_list_has_no_session_of_a_log_that_was_replaced", () => {
+  const log = join(tmp, "replaced.log");
+  writeFileSync(log, readFileSync(thousandLog()));
+  return served(log, async (url) => {
+    const p = await browser.open(url);
+    await p.run(all("#log .panel > button") + ".pop().click()");
+    await p.until(count("#log .callrow") + " === 200");
+    rmSync(log);
+    msgstore("import", log, lines("replaced.jsonl", [{ type: "user_message", content: "only", location: "alone" }]), "--from", "framework");
+    await p.until("byId('log').innerText.includes('1 session')", 10);
+    await is(p, count("#log .callrow"), 1);
+    await p.close();
+  });
+});
+
+await test("served_list_counts_sessions_without_a_time_that_days_leave_out", () => {
+  const log = join(tmp, "undated.log"),
+    chats = join(tmp, "undated");
+  mkdirSync(chats);
+  for (const name of ["b", "c"]) lines("undated/" + name + ".jsonl", [{ messages: [{ role: "user", content: "in " + name }] }]);
+  msgstore("sync", log, chats);
+  msgstore("import", log, lines("dated.jsonl", [{ type: "user_message", content: "in a", location: "a", timestamp: START }]), "--from", "framework");
+  return served(log, async (url) => {
+    const p = await browser.open(url);
+    await is(p, count("#log .callrow"), 3);
+    await p.run("byId('filter-since').value = '2020-01-01'; byId('filter-since').onchange()");
+    await p.until("byId('log').innerText.includes('1 session')");
+    has(await text(p, "#log .why"), "2 sessions without a time are left out");
+    await p.run("byId('filter-since').value = '2030-01-01'; byId('filter-since').onchange()");
+    await p.until("byId('log').innerText.includes('0 sessions')");
+    has(await text(p, "#log .why"), "Nothing passes the filters. 2 sessions without a time are left out");
+    await fromServer(p, url);
+  });
+});
+
+await test("served_page_says_what_failed_and_takes_it_back_when_it_works_again", () => {
+  const [log, append] = growingLog("faults");
+  return served(log, async (url) => {
+    const p = await browser.open(url);
+    const status = (n) => `() => new Response(null, { status: ${n} })`,
+      said = "(byId('served')?.innerText || '')";
+    const faults = [
+      [status(403), "The server does not know this page"], [status(500), "The server answered with 500"],
+      ["() => new Response('{\"data\":{\"sess')", "The answer of the server was cut off"],
+      ["() => new Response('')", "The answer of the server was cut off"],
+      ["() => Promise.reject(new TypeError('refused'))", "Is msgstore serve still running?"],
+    ];
+    for (const [make, words] of faults) {
+      await intercept(p, make);
+      await p.until(said + ".includes(" + JSON.stringify(words) + ")", 8);
+      await honest(p);
+      await p.until(said + " === ''", 8);
+    }
+    // A busy server is asked again.
+    await p.run("window.busyFor = 2");
+    await intercept(p, "() => window.busyFor-- > 0 ? new Response(null, { status: 503 }) : undefined");
+    await p.run("location.hash = '#s=one'");
+    await loaded(p, "one");
+    await honest(p);
+    await is(p, said, "");
+    // What came while the server failed is fetched afterwards.
+    await intercept(p, "(name) => name === 'session' ? new Response(null, { status: 500 }) : undefined");
+    append("fourth");
+    await p.until(said + ".includes('answered with 500')", 8);
+    await honest(p);
+    await p.until("S.messages.length === 4 && " + said + " === ''", 8);
+    // A search that fails finds nothing, but does not say so.
+    await show(p, "Sessions");
+    await intercept(p, "(name) => name === 'search' ? new Response('{\"data\":{\"mess') : undefined");
+    await p.run("byId('query').value = 'fourth'; search('fourth')");
+    await p.until("byId('hits')");
+    has(await text(p, "#hits"), "The search failed", "cut off");
+    await is(p, "byId('found').innerText", "failed");
+    await honest(p);
+    await after(p, all("#hits button") + ".pop().click()");
+    await p.until("byId('hits').innerText.includes('1 message')");
+    // So does a list.
+    await intercept(p, "(name) => name === 'sessions' ? new Response(null, { status: 500 }) : undefined");
+    await p.run("byId('filter-agent').value = 'x'; byId('filter-agent').onchange()");
+    await p.until(said + ".includes('answered with 500')");
+    check(!(await text(p, "#log")).includes("Nothing passes"), "a list that failed is empty");
+    await p.close();
+  });
+});
+
+await test("served_search_says_when_the_log_has_grown_since", () => {
+  const [log, append] = growingLog("since");
+  return served(log, async (url) => {
+    const p = await browser.open(url);
+    await p.run("byId('query').value = 'word'; search('word')");
+    await p.until("byId('hits') && byId('hits').innerText.includes('No message')");
+    append("a word");
+    await p.until("byId('hits').innerText.includes('The log has grown since')", 8);
+    await p.run(all("#hits button") + ".pop().click()");
+    await p.until("byId('hits').innerText.includes('1 message')");
+    check(!(await text(p, "#hits")).includes("grown"), "it says so still");
+    await fromServer(p, url);
+  });
+});
+
+await test("served_match_that_enter_opens_is_of_the_words_in_the_field", () =>
+  served(thousandLog(), async (url) => {
+    const p = await browser.open(url);
+    const type = (value) => p.run(`byId('query').focus(); byId('query').value = '${value}'; byId('query').oninput({ target: byId('query') })`);
+    await type("word777");
+    await p.until(count("#hits .callrow") + " > 0");
+    await type("word888");
+    await p.press("Enter");
+    await p.until("S !== null && tab === 'Timeline'");
+    await is(p, "S.name", "session-0888");
+    await p.settle();
+    await type("answer that is none");
+    await p.press("Enter");
+    await is(p, "[byId('found').innerText, S.name]", ["none", "session-0888"]);
+    await fromServer(p, url);
+  }));
+
+await test("served_page_says_that_it_waits_while_text_is_selected", () => {
+  const [log, append] = growingLog("held");
+  return served(log, async (url) => {
+    const p = await browser.open(url, { hash: "#s=one" });
+    await loaded(p, "one");
+    await p.settle();
+    await p.run("getSelection().selectAllChildren(byId('rows'))");
+    append("fourth");
+    await p.until("(byId('served')?.innerText || '').includes('follows as soon as no text is selected')", 8);
+    await is(p, "S.messages.length", 3);
+    await p.run("getSelection().removeAllRanges()");
+    await p.until("S.messages.length === 4 && byId('served').innerText === ''", 8);
+    await p.run("byId('query').value = 'x'; byId('query').focus(); byId('query').select()");
+    append("fifth");
+    await p.until("S.messages.length === 5", 8);
+    await fromServer(p, url);
+  });
+});
+
+await test("served_page_keeps_the_focus_when_the_log_grows", () => {
+  const [log, append] = growingLog("focused");
+  return served(log, async (url) => {
+    const p = await browser.open(url, { hash: "#s=one" });
+    await loaded(p, "one");
+    await p.settle();
+    const focus = "document.activeElement.dataset.key || document.activeElement.title || document.activeElement.innerText";
+    let n = 3;
+    for (const [press, name] of [["document.querySelector('#side [data-key=assistant]')", "assistant"],
+      [all("#rows .dots") + "[1]", "Stored JSON"], [all("#rows a.seq") + "[1]", "Link to message 2"], ["byId('tabs').children[2]", "Calls (3)"]]) {
+      await p.run(press + ".focus()");
+      await is(p, focus, name);
+      append("more " + n++);
+      await p.until("S.messages.length === " + n, 8);
+      await p.settle();
+      await is(p, focus, name);
+    }
+    await show(p, "Sessions");
+    await p.run("document.querySelector('#log .callrow a').focus()");
+    append("hello", "two");
+    await p.until("byId('log').innerText.includes('2 sessions')", 8);
+    await is(p, "document.activeElement.getAttribute('href')", "#s=one");
+    await fromServer(p, url);
+  });
+});
+
+await test("served_warning_stays_while_the_page_asks_for_other_things", () => {
+  const [log] = growingLog("warned");
+  return served(log, async (url) => {
+    const p = await browser.open(url);
+    await intercept(p, `(name) => name !== "session" ? undefined : window.sent("session?name=one").then((r) => r.json())
+      .then((r) => new Response(JSON.stringify({ ...r, warning: "something is missing" })))`);
+    await p.run("location.hash = '#s=one'");
+    await loaded(p, "one");
+    const asked = await p.run("performance.getEntriesByType('resource').filter((e) => e.name.includes('/state')).length");
+    await p.until("performance.getEntriesByType('resource').filter((e) => e.name.includes('/state')).length > " + asked, 8);
+    await p.settle();
+    has(await text(p, "#served"), "something is missing");
+    await p.close();
+  });
+});
+
+await test("served_filter_of_an_agent_stays_its_own_when_earlier_messages_come", () => {
+  const log = join(tmp, "agents.log"),
+    said = [];
+  for (let i = 0; i < 2100; i++) said.push({ type: "assistant_message", content: "n" + i, agent_key: i < 60 ? "early" : i % 2 ? "odd" : "even", location: "l", timestamp: START + i });
+  msgstore("import", log, lines("agents.jsonl", said), "--from", "framework");
+  return served(log, async (url) => {
+    const p = await browser.open(url, { hash: "#s=l" });
+    await loaded(p, "l");
+    await is(p, "S.agents", ["even", "odd"]);
+    await after(p, "toggle('agent:1')");
+    await p.run("document.querySelector('#served .part button').click()");
+    await p.until("S.messages.length === 2100");
+    await is(p, "[S.agents, [...new Set(rows.map((r) => S.agents[r.m.a]))]]", [["early", "even", "odd"], ["early", "even"]]);
+    await fromServer(p, url);
+  });
+});
+
+await test("served_results_whose_call_is_earlier_are_not_called_without_one", () => {
+  const log = join(tmp, "early.log"),
+    said = [];
+  for (let i = 0; i < 2100; i++) said.push(...call("c" + i, "bash", { i }, "r" + i).map((m) => ({ ...m, location: "l", timestamp: START + i })));
+  said.splice(said.length - 2000, 0); // the newest 2,000 begin with a call
+  said.push({ type: "user_message", content: "go on", location: "l", timestamp: START + 9999 });
+  msgstore("import", log, lines("early.jsonl", said), "--from", "framework");
+  return served(log, async (url) => {
+    const p = await browser.open(url, { hash: "#s=l" });
+    await loaded(p, "l");
+    await p.settle();
+    await is(p, "[S.messages[0].class, S.orphans.length]", ["results", 0]);
+    has(await p.run("makeRow(0).innerText"), "its call is earlier");
+    await p.run("document.querySelector('#served .part button').click()");
+    await p.until("S.messages.length === 4201");
+    await is(p, "S.messages.filter((m) => m.class === 'results' && !m.call).length", 0);
+    await fromServer(p, url);
+  });
+});
+
+await test("served_page_says_when_a_message_is_not_in_its_part", () => {
+  const log = join(tmp, "huge.log"),
+    big = "x".repeat(1 << 20);
+  const said = Array.from({ length: 36 }, (_, i) => ({ type: "user_message", content: i + big, location: "l", timestamp: START + i }));
+  msgstore("import", log, lines("huge.jsonl", said), "--from", "framework");
+  return served(log, async (url) => {
+    const p = await browser.open(url);
+    await p.run("location.hash = '#m1.1.2'");
+    await p.until("S !== null && tab === 'Timeline'", 90);
+    await p.until("byId('served').innerText.includes('Message')");
+    has(await text(p, "#served"), "Message #2 is not on the page", "as many as the page takes");
+    await is(p, count("#served .part button"), 0);
+    await is(p, "S.bySeq.has(36)", true);
+    await fromServer(p, url);
+  });
+});
+
+await test("served_page_says_when_the_server_takes_long", () => {
+  const [log] = growingLog("slow");
+  return served(log, async (url) => {
+    const p = await browser.open(url);
+    await intercept(p, "(name) => name === 'state' ? new Promise((done) => setTimeout(() => done(window.sent('state')), 8000)) : undefined");
+    await p.until("(byId('served')?.innerText || '').includes('has not answered yet')", 12);
+    await honest(p);
+    await p.until("byId('served').innerText === ''", 12);
+    await fromServer(p, url);
+  });
 });
 
 await test("served_page_survives_hostile_content", () => {

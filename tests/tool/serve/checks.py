@@ -224,6 +224,11 @@ def session_is_the_data_of_a_report():
     assert few["runs"][0]["sessions"][0]["skipped"] == 3
     back = server.data("session", message=messages[1][0], limit=1)["page"]
     assert texts_of(back) == messages[1:], "a message that was named is left out"
+    other = server.data("sessions", limit=2)["sessions"][1]["session"]
+    both = server.data("session", message=messages[1][0], name=other)["page"]
+    assert texts_of(both) == messages, "the name of another session comes first"
+    gone = server.data("session", message=99999999, name=name)["page"]
+    assert texts_of(gone) == messages, "a message that is gone hides the session"
 
 
 @test
@@ -448,6 +453,27 @@ def connections_beyond_the_most_wait_for_their_turn():
             s.settimeout(60)
             assert s.recv(100).startswith(b"HTTP/1.1 200 ")
             s.close()
+
+
+@test
+def answer_that_takes_long_is_whole():
+    log = os.path.join(FOLDER, "long.log")
+    with open(log + ".jsonl", "w") as file:
+        for i in range(16):
+            file.write(json.dumps({"type": "user_message", "location": "l",
+                                   "content": "%d " % i + "word " * 200000}) + "\n")
+    run("import", log, log + ".jsonl", "--from", "framework")
+    own = Server(log)
+    got = []
+    thread = threading.Thread(target=lambda: got.append(own.data("session", name="l")))
+    thread.start()
+    time.sleep(0.3)           # it makes the answer
+    own.process.send_signal(signal.SIGSTOP)
+    time.sleep(SECONDS + 2)
+    own.process.send_signal(signal.SIGCONT)
+    thread.join()
+    assert got and len(texts_of(got[0]["page"])) == 16
+    assert own.end() == (0, "")
 
 
 @test
