@@ -178,7 +178,8 @@ MS_API int ms_ffi_union(ms_store **store, ms_store *const *stores, size_t n_stor
  *               lock_wait_ms. No other writer may have it open; a reader's next call is
  *               MS_E_CONFLICT, once -> as for backup
  *   verify      checks every byte of the log at path*, without a store -> the members of
- *               ms_log_report. Damage is MS_E_DAMAGED with that result
+ *               ms_log_report. Damage is MS_E_DAMAGED with that result; of a log that
+ *               cannot be opened it is an error like others
  */
 MS_API int ms_ffi_call(ms_store *store, const char *name, const char *args,
                        size_t args_len, const char *body, size_t body_len, char **out,
@@ -836,7 +837,7 @@ static ms_result ms_ffi__verify(ms_ffi__state *f)
     memset(&desc, 0, sizeof desc);
     desc.path = f->path;
     ms_result code = ms_log_verify(&desc, &report, &f->err);
-    f->whole = code == MS_E_DAMAGED;
+    f->whole = code == MS_E_DAMAGED && report.end > 0; /* else it cannot be opened */
     if (code == MS_OK || f->whole) MS_FFI__COUNTS(f, &report, rows);
     return code;
 }

@@ -176,6 +176,13 @@ func TestDamageEndsAnIteration(t *testing.T) {
 	counts, err = Rewrite(path+".cut", Keep{})
 	is(t, err, ErrDamaged)
 	equal(t, counts, map[string]uint64(nil))
+	bytes[20] ^= 1      // in the first page
+	bytes[4096+20] ^= 1 // in its copy
+	must(t, os.WriteFile(path, bytes, 0o600))
+	counts, err = Verify(path)
+	is(t, err, ErrDamaged)
+	equal(t, err.Error(), "msgstore: '"+path+"': bytes 0 to 51 do not match their checksum")
+	equal(t, counts, map[string]uint64(nil))
 }
 
 func TestCopiesHaveWhatIsKept(t *testing.T) {

@@ -231,6 +231,18 @@ it("damage is reported, not passed over", async () => {
   assert.equal((await warned).code, "MSGSTORE_DAMAGED");
 });
 
+it("verify of a log that cannot be opened says why", async () => {
+  const path = fresh();
+  (await open(path)).close();
+  const bytes = readFileSync(path);
+  bytes[20] ^= 0x55; // in the first page
+  bytes[4096 + 20] ^= 0x55; // in its copy
+  writeFileSync(path, bytes);
+  const why = `'${path}': bytes 0 to 51 do not match their checksum`;
+  assert.throws(() => verify(path), (error) => error.code === "E_DAMAGED"
+    && error.message === why && error.result === undefined);
+});
+
 it("a wrong argument of each kind throws", async () => {
   for (const path of ["", 7, null, {}, [], Symbol("s"), "a\0b", "\ud800", new URL("http://x/y"),
     tmpdir(), join(folder, "missing", "x.log")]) {

@@ -839,7 +839,7 @@ def _path(path: Union[str, bytes, "os.PathLike[str]"]) -> str:
 
 def verify(path: Union[str, bytes, "os.PathLike[str]"]) -> Dict[str, Any]:
     """Checks every byte of the log at ``path``. :class:`DamagedError` has the report in
-    ``result``."""
+    ``result``; None if the log cannot be opened."""
     return _ffi.verify(_path(path))
 
 

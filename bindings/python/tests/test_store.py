@@ -531,6 +531,20 @@ def test_verify_reports_damage(tmp_path):
     assert caught.value.result["damaged"] == 1
 
 
+def test_verify_of_a_log_that_cannot_be_opened_says_why(tmp_path):
+    path = tmp_path / "log.msl"
+    with msgstore.open(path) as log:
+        log.append(msgstore.user("x"), "l")
+    data = bytearray(path.read_bytes())
+    data[20] ^= 0x55  # in the first page
+    data[4096 + 20] ^= 0x55  # in its copy
+    path.write_bytes(data)
+    with pytest.raises(msgstore.DamagedError) as caught:
+        msgstore.verify(path)
+    assert str(caught.value) == f"'{path}': bytes 0 to 51 do not match their checksum"
+    assert caught.value.result is None
+
+
 def test_open_of_a_missing_log_says_which(tmp_path):
     with pytest.raises(msgstore.NotFoundError) as caught:
         msgstore.open(tmp_path / "none.msl", mode="write")

@@ -225,6 +225,22 @@ TEST(log_is_opened_synced_and_verified)
     expect(called_with(NULL, "verify", log_args("")), MS_E_NOT_FOUND, true, path);
 }
 
+TEST(verify_of_a_log_that_cannot_be_opened_is_an_error_with_its_sentence)
+{
+    ms_store *store = NULL;
+    name_log();
+    expect(opened(&store, log_args("")), MS_OK, false, "{}");
+    append_conversation(store);
+    ms_close(store);
+    damage_log(20); /* in the first page, and in its copy */
+    damage_log(4096 + 20);
+    expect(called_with(NULL, "verify", log_args("")), MS_E_DAMAGED, true,
+           "{\"code\":\"E_DAMAGED\",\"message\":\"");
+    expect(called_with(NULL, "verify", log_args("")), MS_E_DAMAGED, true,
+           "bytes 0 to 51 do not match their checksum");
+    unlink(path);
+}
+
 TEST(buffer_is_an_image_that_is_attached)
 {
     static uint64_t buffer[2048];

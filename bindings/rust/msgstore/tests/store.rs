@@ -107,6 +107,15 @@ fn damage_ends_an_iteration() {
     assert!(matches!(all.last(), Some(Err(Error::Damaged(_)))));
     assert!(store.query(&Query::location("l")).unwrap().damaged > 0);
     assert!(matches!(verify(log.0.with_extension("none")), Err(Error::NotFound(_))));
+    drop(store);
+    let mut bytes = std::fs::read(&log.0).unwrap();
+    bytes[20] ^= 1; // in the first page
+    bytes[4096 + 20] ^= 1; // in its copy
+    std::fs::write(&log.0, bytes).unwrap();
+    let error = verify(&log.0).unwrap_err();
+    assert!(matches!(error, Error::Damaged(_)));
+    let said = format!("'{}': bytes 0 to 51 do not match their checksum", log.0.display());
+    assert_eq!(error.to_string(), said);
 }
 
 #[test]
