@@ -2,8 +2,11 @@
 
 import asyncio
 import importlib
+import json
 import os
 import pathlib
+import subprocess
+import sys
 import threading
 import warnings
 
@@ -719,12 +722,14 @@ def test_adk_session_is_created_whole_or_not(store, monkeypatch):
     state = {"app:a": 1, "user:u": 2, "k": 3}
     calls = 0
 
-    def failing(location, facts, write=store.facts_set):
-        nonlocal calls
-        calls += 1
-        if calls == fails:
-            raise msgstore.StorageError("E_IO", "the disk is full")
-        write(location, facts)
+    def failing(write):
+        def wrapped(*arguments):
+            nonlocal calls
+            calls += 1
+            if calls == fails:
+                raise msgstore.StorageError("E_IO", "the disk is full")
+            return write(*arguments)
+        return wrapped
 
     async def main():
         service = MsgstoreSessionService(store)
@@ -733,13 +738,14 @@ def test_adk_session_is_created_whole_or_not(store, monkeypatch):
         assert await service.get_session(**name) is None
         assert (await service.list_sessions(app_name="a")).sessions == []
 
-    monkeypatch.setattr(store, "facts_set", failing)
-    for fails in (1, 2, 3, 4):
+    for name_of_call in ("facts_set", "append"):
+        monkeypatch.setattr(store, name_of_call, failing(getattr(store, name_of_call)))
+    for fails in (1, 2, 3):
         calls = 0
         asyncio.run(main())
     fails = calls = 0
     made = asyncio.run(MsgstoreSessionService(store).create_session(**name, state=state))
-    assert made.state == state and calls == 4
+    assert made.state == state and calls == 3
 
 
 def test_adk_usage_is_noted(store):
@@ -1074,6 +1080,93 @@ def test_framework_views_and_memory(store):
     assert [m.type for m in manager.get_history()] == [
         "task", "observation", "global_observation"]
     worker.add({"type": "assistant_message", "content": "done"})
+ADK_PROGRAM = """
+import asyncio, json, os, signal, sys
+import msgstore
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
+from msgstore import _ffi
+from msgstore.adapters.adk import MsgstoreSessionService
+
+call, left = _ffi.call, 0
+name = {"app_name": "a", "user_id": "u", "session_id": "s"}
+
+def killed(op, *arguments, **options):
+    global left
+    result = call(op, *arguments, **options)
+    left -= op in ("append", "set_facts", "note", "hide", "rewind")
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return result
+
+async def append():
+    service = MsgstoreSessionService(msgstore.open(sys.argv[1]))
+    session = await service.get_session(**name) or await service.create_session(**name)
+    _ffi.call = killed
+    for n in range(len(session.events) + 1, 41):
+        states = {"n": n, "app:n": n, "user:n": n, f"k{n % 7}": n, "temp:n": n}
+        await service.append_event(session, Event(
+            author="a", invocation_id="i", actions=EventActions(state_delta=states)))
+
+async def read():
+    with msgstore.open(sys.argv[1]) as log:
+        session = await MsgstoreSessionService(log).get_session(**name)
+    print(json.dumps([len(session.events), session.state]))
+
+status, most = None, 0
+while status != 0:  # it is killed after its first write, then after its second one, ...
+    most = left = most + 1
+    if os.fork() == 0:
+        asyncio.run(append())
+        os._exit(0)
+    status = os.wait()[1]
+    asyncio.run(read())
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_adk_event_and_its_states_are_stored_together_when_killed(tmp_path):
+    pytest.importorskip("google.adk")
+    found = subprocess.run([sys.executable, "-c", ADK_PROGRAM, tmp_path / "log.msl"],
+                           stdout=subprocess.PIPE, check=True).stdout.splitlines()
+    for n, state in map(json.loads, found):
+        last = {f"k{i % 7}": i for i in range(1, n + 1)}
+        assert state == {"n": n, "app:n": n, "user:n": n, **last}
+    assert n == 40 and len(found) > 5
+
+
     assert manager.get_history()[0].type == "assistant_message"
     said = store.request("ns", "openai", agent_key="m", model="m")["messages"][-1]
     assert said["role"] == "user" and said["content"].endswith("[w] done")
+def test_adk_changes_the_facts_that_older_versions_wrote(store):
+    pytest.importorskip("google.adk")
+    from google.adk.events.event import Event
+    from google.adk.events.event_actions import EventActions
+    from msgstore.adapters import adk
+
+    name = {"app_name": "a", "user_id": "u", "session_id": "s"}
+    store.facts_set('adk["a", "u", "s"]', {"created": 1.0, "state:k": [1], "state:old": [1]})
+    store.facts_set('adk-state["a", null]', {"state:z": [1], "state": {"first": 1}})
+    store.facts_set('adk-state["a", "u"]', {"state:y": [1]})
+
+    async def main():
+        service = adk.MsgstoreSessionService(store)
+        made = await service.get_session(**name)
+        assert made.state == {"k": 1, "old": 1, "app:z": 1, "app:first": 1, "user:y": 1}
+        for n in range(3 * adk.CHANGES):
+            await service.append_event(made, Event(author="a", actions=EventActions(
+                state_delta={"k": n, "app:z": n, "user:y": None, "app:first": 2})))
+            got = await service.get_session(**name)
+            assert got.state == made.state == {"k": n, "old": 1, "app:z": n, "app:first": 2,
+                                               "user:y": None}
+            assert len(store.query('adk-state["a", null]')) == n % adk.CHANGES + 1
+            service = adk.MsgstoreSessionService(store)  # counts what is there
+        assert store.facts('adk["a", "u", "s"]')["state:k"] == [2 * adk.CHANGES - 1]
+        await service.delete_session(**name)
+        assert store.query('adk-state["a", "u", "s"]') == []
+        made = await service.create_session(**name)
+        assert made.state == {"app:z": n, "app:first": 2, "user:y": None}
+
+    asyncio.run(main())
+
+
