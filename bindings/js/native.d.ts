@@ -60,6 +60,7 @@ export interface Promises {
   rewind: Later<Base["rewind"]>;
   redact: Later<Base["redact"]>;
   note: Later<Base["note"]>;
+  notes: Later<Base["notes"]>;
   fork: Later<Base["fork"]>;
   facts: Later<Base["facts"]>;
   locations: Later<Base["locations"]>;

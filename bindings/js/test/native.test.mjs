@@ -65,6 +65,7 @@ function session(store) {
   store.amend(1, user("weather now?", at(0)));
   store.hide(2);
   store.note(1, "rating", { stars: 5 });
+  assert.deepEqual(store.notes(1)[0].value, { stars: 5 });
   store.fork("l", 1, "fork");
   seen.push(store.query("fork"), store.search("weather", { oldestFirst: true }));
   seen.push(store.facts("l", { name: "Ada", age: 3 }), store.facts("l", { age: null }));

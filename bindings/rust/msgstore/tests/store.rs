@@ -325,6 +325,10 @@ fn changes_are_seen() {
     store.hide(2).unwrap();
     store.redact(3).unwrap();
     store.note(1, "rating", 5).unwrap();
+    let notes = store.notes(1, None).unwrap();
+    assert_eq!((notes.notes[0].kind.as_str(), &notes.notes[0].value), ("rating", &Some(json!(5))));
+    assert!(notes.notes.len() == 1 && notes.damaged == 0 && notes.notes[0].time > Some(1e9));
+    assert!(store.notes(1, Some("usage")).unwrap().notes.is_empty());
     store.note(1, "usage", json!({"input_tokens": 3, "output_tokens": 4})).unwrap();
     assert_eq!(store.usage(Some("l")).unwrap().output_tokens, 4);
     assert_eq!(store.rewind("l", 4).unwrap(), 1);
