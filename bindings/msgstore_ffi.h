@@ -151,6 +151,9 @@ MS_API int ms_ffi_union(ms_store **store, ms_store *const *stores, size_t n_stor
  *   rewind      location*, seq -> hidden
  *   redact      seq*
  *   note        seq*, kind*, value*
+ *   notes       of a message that is shown. seq*, kind: of it alone -> notes: a list of
+ *               kind, value (absent where it has none), time, oldest first; damaged:
+ *               unreadable records, which may have been notes
  *   fork        location*, seq*, to*
  *   set_facts   location*, value*: an object
  *   facts       location* -> its facts
@@ -178,7 +181,8 @@ MS_API int ms_ffi_union(ms_store **store, ms_store *const *stores, size_t n_stor
  *               lock_wait_ms. No other writer may have it open; a reader's next call is
  *               MS_E_CONFLICT, once -> as for backup
  *   verify      checks every byte of the log at path*, without a store -> the members of
- *               ms_log_report. Damage is MS_E_DAMAGED with that result
+ *               ms_log_report. Damage is MS_E_DAMAGED with that result; of a log that
+ *               cannot be opened it is an error like others
  */
 MS_API int ms_ffi_call(ms_store *store, const char *name, const char *args,
                        size_t args_len, const char *body, size_t body_len, char **out,
@@ -837,7 +841,7 @@ static ms_result ms_ffi__verify(ms_ffi__state *f)
     memset(&desc, 0, sizeof desc);
     desc.path = f->path;
     ms_result code = ms_log_verify(&desc, &report, &f->err);
-    f->whole = code == MS_E_DAMAGED;
+    f->whole = code == MS_E_DAMAGED && report.end > 0; /* else it cannot be opened */
     if (code == MS_OK || f->whole) MS_FFI__COUNTS(f, &report, rows);
     return code;
 }
@@ -1313,6 +1317,42 @@ static ms_result ms_ffi__note(ms_ffi__state *f)
     return ms_ffi__value(f, ms_note(f->store, f->seq, f->note_kind, value, &f->err));
 }
 
+static void ms_ffi__put_note(ms_ffi__state *f, const ms_msg *note)
+{
+    int64_t time;
+    ms_value value = ms_content(note);
+    ms_json_begin(&f->w, MS_JSON_OBJECT);
+    ms_ffi__string(f, "kind", ms_get(note, MS_F_TYPE_NAME).text);
+    if (value.json) {
+        ms_json_key(&f->w, MS_STR("value"));
+        ms_json_put_raw(&f->w, value.text);
+    } else {
+        ms_ffi__string(f, "value", value.text);
+    }
+    if (ms_time(note, &time)) ms_ffi__time(f, "time", time);
+    ms_json_end(&f->w);
+}
+
+static ms_result ms_ffi__notes(ms_ffi__state *f)
+{
+    const ms_msg *msg;
+    ms_str kind = f->note_kind;
+    MS_FFI__TRY(ms_get_by_seq(f->store, f->seq, &f->arena, &msg, &f->err));
+    f->query.location = ms_get(msg, MS_F_LOCATION).text;
+    f->query.raw = MS_RAW_NOTES;
+    f->query.about_seq = f->seq;
+    MS_FFI__TRY(ms_query_open(f->store, &f->query, &f->it, &f->err));
+    ms_ffi__begin_list(f, "notes");
+    while ((msg = ms_next(&f->it)) != NULL) {
+        if (!kind.ptr || ms_str_equal(kind, ms_get(msg, MS_F_TYPE_NAME).text))
+            ms_ffi__put_note(f, msg);
+    }
+    ms_json_end(&f->w);
+    ms_ffi__number(f, "damaged", f->it.damaged);
+    ms_result closed = ms_cursor_close(&f->it, &f->err);
+    return closed == MS_E_DAMAGED ? MS_OK : closed;
+}
+
 static ms_result ms_ffi__fork(ms_ffi__state *f)
 {
     return ms_fork(f->store, f->location, f->seq, f->to, &f->arena, &f->err);
@@ -1448,6 +1488,7 @@ static const ms_ffi__function ms_ffi__functions[] = {
     {"rewind", ms_ffi__rewind, "location* seq"},
     {"redact", ms_ffi__redact, "seq*"},
     {"note", ms_ffi__note, "seq* kind* value*"},
+    {"notes", ms_ffi__notes, "seq* kind"},
     {"fork", ms_ffi__fork, "location* seq* to*"},
     {"set_facts", ms_ffi__set_facts, "location* value*"},
     {"facts", ms_ffi__facts, "location*"},

@@ -381,7 +381,7 @@ static int wait_and_run(server *s, struct MHD_Daemon *daemon, const sigset_t *ou
         return FAILED;
     }
     size_t connections = end_slow(s);
-    /* Further ones wait in the kernel's queue: the library would accept and reset them. */
+    /* Others wait in the kernel's queue: the library would accept and reset them. */
     if (connections >= WEB_CONNECTIONS) FD_CLR(s->listening, &to_read);
     struct timespec wait = {1, 0}, *limit = connections > 0 ? &wait : NULL;
     if (mhd.get_timeout(daemon, &ms) == MHD_YES && (limit == NULL || ms < 1000)) {

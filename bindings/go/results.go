@@ -137,6 +137,19 @@ type Stat struct {
 	Damaged    uint64 `json:"damaged"`
 }
 
+// Notes of a message. Damaged: unreadable records, which may have been notes.
+type Notes struct {
+	Notes   []NoteOf `json:"notes"`
+	Damaged uint64   `json:"damaged"`
+}
+
+// A NoteOf is a note of a message.
+type NoteOf struct {
+	Kind  string          `json:"kind"`
+	Value json.RawMessage `json:"value"` // nil: it has none
+	Time  *float64        `json:"time"`  // seconds since 1970
+}
+
 // Usage is the sum of usage notes. Damaged: unreadable records, which may have been notes.
 type Usage struct {
 	Notes           uint64  `json:"notes"`

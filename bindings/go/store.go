@@ -606,6 +606,11 @@ func (s *Store) Note(seq uint64, kind string, value any) error {
 	return s.change("note", about{Seq: &seq, Kind: kind, Value: value})
 }
 
+// Notes returns the notes of a message that is shown, oldest first; kind "": of all kinds.
+func (s *Store) Notes(seq uint64, kind string) (found Notes, err error) {
+	return found, s.Call("notes", about{Seq: &seq, Kind: kind}, nil, &found)
+}
+
 // Fork copies the messages of a location up to a number to another.
 func (s *Store) Fork(location string, seq uint64, to string) error {
 	return s.change("fork", about{Location: location, Seq: &seq, To: to})

@@ -176,6 +176,13 @@ func TestDamageEndsAnIteration(t *testing.T) {
 	counts, err = Rewrite(path+".cut", Keep{})
 	is(t, err, ErrDamaged)
 	equal(t, counts, map[string]uint64(nil))
+	bytes[20] ^= 1      // in the first page
+	bytes[4096+20] ^= 1 // in its copy
+	must(t, os.WriteFile(path, bytes, 0o600))
+	counts, err = Verify(path)
+	is(t, err, ErrDamaged)
+	equal(t, err.Error(), "msgstore: '"+path+"': bytes 0 to 51 do not match their checksum")
+	equal(t, counts, map[string]uint64(nil))
 }
 
 func TestCopiesHaveWhatIsKept(t *testing.T) {
@@ -435,6 +442,14 @@ func TestChangesAreSeen(t *testing.T) {
 	must(t, s.Hide(2))
 	must(t, s.Redact(3))
 	must(t, s.Note(1, "usage", map[string]int{"input_tokens": 3, "output_tokens": 4}))
+	notes, err := s.Notes(1, "usage")
+	must(t, err)
+	equal(t, string(notes.Notes[0].Value), `{"input_tokens":3,"output_tokens":4}`)
+	equal(t, []any{len(notes.Notes), notes.Notes[0].Kind, notes.Damaged, *notes.Notes[0].Time > 1e9},
+		[]any{1, "usage", uint64(0), true})
+	notes, err = s.Notes(1, "rating")
+	must(t, err)
+	equal(t, len(notes.Notes), 0)
 	usage, err := s.Usage("l")
 	must(t, err)
 	equal(t, usage.OutputTokens, uint64(4))

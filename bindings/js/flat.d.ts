@@ -202,6 +202,10 @@ export interface Arguments {
     kind: string;
     value: unknown;
   };
+  notes: {
+    seq: number;
+    kind?: string;
+  };
   fork: {
     location: string;
     seq: number;

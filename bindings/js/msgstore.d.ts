@@ -203,6 +203,13 @@ export interface Info {
   last_time: number | null;
 }
 
+export interface Note {
+  kind: string;
+  /** Absent where the note, of another language, has none. */
+  value?: any;
+  time?: number;
+}
+
 export interface Usage {
   notes: number;
   input_tokens: number;
@@ -265,6 +272,8 @@ export class Store {
   rewind(location: string, seq?: number): number;
   redact(seq: number): void;
   note(seq: number, kind: string, value: unknown): void;
+  /** The notes of a message that is shown, oldest first; of one kind alone, if it is given. */
+  notes(seq: number, kind?: string): Found<Note>;
   fork(location: string, seq: number, to: string): void;
   facts(location: string, facts?: Record<string, unknown>): Record<string, unknown>;
   locations(options?: { prefix?: string; limit?: number }): Found<Info>;

@@ -447,6 +447,11 @@ export class Store {
     return this.#change("note", { seq, kind, value }, undefined, nothing);
   }
 
+  notes(seq, kind) {
+    return this.#call("notes", { seq, kind }, undefined,
+      ({ notes, damaged }) => counted(notes, damaged));
+  }
+
   fork(location, seq, to) {
     return this.#change("fork", { location, seq, to }, undefined, nothing);
   }

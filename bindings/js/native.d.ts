@@ -60,6 +60,7 @@ export interface Promises {
   rewind: Later<Base["rewind"]>;
   redact: Later<Base["redact"]>;
   note: Later<Base["note"]>;
+  notes: Later<Base["notes"]>;
   fork: Later<Base["fork"]>;
   facts: Later<Base["facts"]>;
   locations: Later<Base["locations"]>;
@@ -123,7 +124,8 @@ export function union(stores: Store[]): Store;
 export function member(seq: number): [index: number, seq: number];
 /** Makes a store durable in its own log. */
 export function save(store: Store, path: string | URL): void;
-/** Checks every byte of a log. E_DAMAGED has the report in `result`. */
+/** Checks every byte of a log. E_DAMAGED has the report in `result`, which is absent if
+ * the log cannot be opened. */
 export function verify(path: string | URL): Record<string, number>;
 /** Replaces a log by one without what is hidden or replaced. E_BUSY: a writer has it. */
 export function rewrite(path: string | URL, options?: Keep & { lockWaitMs?: number }):

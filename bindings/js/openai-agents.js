@@ -70,9 +70,9 @@ export class MsgstoreSession {
     }
   }
 
-  #compact(items) {
+  #compact(items, options) {
     this.#store.append({ type: "compaction", content: "", compaction: { keep: 0, items },
-      signed: { provider: PROVIDER } }, this.#id);
+      signed: { provider: PROVIDER } }, this.#id, options);
   }
 
   async getItems(limit) {
@@ -103,32 +103,35 @@ export class MsgstoreSession {
     await this.#saved(this.#store);
   }
 
-  /* Tells whether it was this one that hid a message, and no other process. */
-  #hide(seq) {
+  /* Removes an item: its message, or without one the last item of a compaction, if the last
+   * message is the one that was seen. Tells whether no other process was quicker. */
+  #remove(message, made, last) {
     try {
-      this.#store.hide(seq);
+      if (message) this.#store.hide(message.seq);
+      else this.#compact(made.items.slice(0, -1), { expectSeq: last });
       return true;
     } catch (error) {
-      if (error.code === "E_HIDDEN") return false;
+      if (error.code === "E_HIDDEN" || error.code === "E_CONFLICT") return false;
       throw error;
     }
   }
 
   async popItem() {
-    const made = this.#compaction();
-    let newest;
-    do { // messages of other writers are no items
-      [newest] = read(this.#store, this.#id, { limit: 1, beforeSeq: newest?.seq,
-        afterSeq: made?.seq });
-    } while (newest && (!newest.item || !this.#hide(newest.seq)));
-    if (!newest && made && made.items.length > 0) {
-      this.#compact(made.items.slice(0, -1));
-      await this.#saved(this.#store);
-      return made.items.at(-1);
+    for (;;) {
+      const last = read(this.#store, this.#id, { limit: 1 })[0]?.seq;
+      const made = this.#compaction();
+      let newest;
+      do { // messages of other writers are no items
+        [newest] = read(this.#store, this.#id, { limit: 1, beforeSeq: newest?.seq,
+          afterSeq: made?.seq });
+      } while (newest && !newest.item);
+      const item = newest ? newest.item : made?.items.at(-1);
+      if (item === undefined) return undefined;
+      if (this.#remove(newest, made, last)) {
+        await this.#saved(this.#store);
+        return item;
+      }
     }
-    if (!newest) return undefined;
-    await this.#saved(this.#store);
-    return newest.item;
   }
 
   async clearSession() {

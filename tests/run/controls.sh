@@ -578,6 +578,11 @@ controls()
         ms_ffi__noted 'code != MS_OK && stored' 'false'
     control damage_of_the_whole_log_in_a_page gcc test_ffi \
         results_say_how_much_is_damaged 100 ms_ffi__messages 'if (image &&' 'if ('
+    control notes_of_another_kind_are_read gcc test_ffi notes_of_a_message_are_read 100 \
+        ms_ffi__notes '!kind.ptr || ms_str_equal' 'true || ms_str_equal'
+    control verify_loses_the_sentence_of_an_opening gcc test_ffi \
+        verify_of_a_log_that_cannot_be_opened_is_an_error_with_its_sentence 100 \
+        ms_ffi__verify ' && report.end > 0' ''
     control backup_replaces_a_log gcc test_ffi store_is_backed_up_and_goes_on 100 \
         ms_ffi__backup '&to, false,' '&to, true,'
     control all_facts_written_over_others gcc test_related \

@@ -65,6 +65,7 @@ function session(store) {
   store.amend(1, user("weather now?", at(0)));
   store.hide(2);
   store.note(1, "rating", { stars: 5 });
+  assert.deepEqual(store.notes(1)[0].value, { stars: 5 });
   store.fork("l", 1, "fork");
   seen.push(store.query("fork"), store.search("weather", { oldestFirst: true }));
   seen.push(store.facts("l", { name: "Ada", age: 3 }), store.facts("l", { age: null }));
@@ -229,6 +230,18 @@ it("damage is reported, not passed over", async () => {
   assert.equal(read, 49);
   damaged.close();
   assert.equal((await warned).code, "MSGSTORE_DAMAGED");
+});
+
+it("verify of a log that cannot be opened says why", async () => {
+  const path = fresh();
+  (await open(path)).close();
+  const bytes = readFileSync(path);
+  bytes[20] ^= 0x55; // in the first page
+  bytes[4096 + 20] ^= 0x55; // in its copy
+  writeFileSync(path, bytes);
+  const why = `'${path}': bytes 0 to 51 do not match their checksum`;
+  assert.throws(() => verify(path), (error) => error.code === "E_DAMAGED"
+    && error.message === why && error.result === undefined);
 });
 
 it("a wrong argument of each kind throws", async () => {

@@ -108,6 +108,30 @@ test("openai agents: an item that another one has popped is passed", async () =>
   assert.equal(await session.popItem(), undefined);
 });
 
+test("openai agents: an item of a compaction is popped once", async () => {
+  const store = await open();
+  const session = new MsgstoreSession(store, "chat");
+  const other = new MsgstoreSession(store, "chat");
+  const item = (content) => ({ role: "user", content });
+  await session.replaceHistoryWithCompaction(["a", "b", "c", "d"].map(item));
+  const { append } = store;
+  const during = async (change) => { // it runs after the other one has read what is there
+    store.append = (...args) => {
+      store.append = append;
+      change();
+      return store.append(...args);
+    };
+    return session.popItem();
+  };
+  let popped;
+  assert.deepEqual(await during(() => { popped = other.popItem(); }), item("c"));
+  assert.deepEqual(await popped, item("d"));
+  assert.deepEqual(await during(() => { other.addItems([item("e")]); }), item("e"));
+  assert.deepEqual(await session.getItems(), [item("a"), item("b")]);
+  assert.equal(await during(() => { other.clearSession(); }), undefined);
+  assert.deepEqual(await session.getItems(), []);
+});
+
 test("openai agents: items come back as they were added", async () => {
   const store = await open();
   let saves = 0;

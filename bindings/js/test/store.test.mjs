@@ -595,7 +595,14 @@ test("two processes that save one path lose nothing", () => inFolder(async (fold
 test("a note takes any JSON but null", async () => {
   const store = await fresh();
   store.append(user("a"), "l");
-  for (const value of [false, 0, "", [], {}]) store.note(1, "rating", value);
+  const values = [false, 0, "", [], {}];
+  for (const value of values) store.note(1, "rating", value);
+  store.note(1, "other", 1);
+  assert.deepEqual(store.notes(1, "rating").map((n) => n.value), values);
+  assert.deepEqual(store.notes(1).map((n) => n.kind), [...values.map(() => "rating"), "other"]);
+  assert.ok(Math.abs(store.notes(1)[0].time - Date.now() / 1000) < 60);
+  assert.equal(store.notes(1).damaged, 0);
+  assert.throws(() => store.notes(9), { code: "E_NOT_FOUND" });
   assert.throws(() => store.note(1, "rating", null), { code: "E_MISSING" });
 });
 

@@ -53,6 +53,7 @@ ARGUMENTS: Dict[str, Tuple[str, ...]] = {
     "rewind": ("location", "seq",),
     "redact": ("seq",),
     "note": ("seq", "kind", "value",),
+    "notes": ("seq", "kind",),
     "fork": ("location", "seq", "to",),
     "set_facts": ("location", "value",),
     "facts": ("location",),

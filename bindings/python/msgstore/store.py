@@ -643,6 +643,12 @@ class Store:
                                 "value")
         self._change("note", seq=seq, kind=kind, value=value)
 
+    def notes(self, seq: int, kind: Optional[str] = None) -> Found:
+        """Returns the notes of the message with the number ``seq``, which must be shown,
+        oldest first, as dicts of kind, value and time; with ``kind`` those of it alone. A
+        note that C wrote may lack a value."""
+        return _found(_ffi.call("notes", self._open, _given(seq=seq, kind=kind)), "notes")
+
     def fork(self, location: str, seq: int, to: str) -> None:
         """Copies what ``location`` shows, up to its message ``seq`` (0: facts alone), to
         the location ``to``. :class:`ConflictError`: that has messages. The copies have new
@@ -840,7 +846,7 @@ def _path(path: Union[str, bytes, "os.PathLike[str]"]) -> str:
 
 def verify(path: Union[str, bytes, "os.PathLike[str]"]) -> Dict[str, Any]:
     """Checks every byte of the log at ``path``. :class:`DamagedError` has the report in
-    ``result``."""
+    ``result``; None if the log cannot be opened."""
     return _ffi.verify(_path(path))
 
 

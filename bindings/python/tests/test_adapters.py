@@ -2,8 +2,11 @@
 
 import asyncio
 import importlib
+import json
 import os
 import pathlib
+import subprocess
+import sys
 import threading
 import warnings
 
@@ -363,13 +366,49 @@ def test_openai_session_changes_while_it_compacts(store):
         assert await session.get_items() == compacted(1) + said(1)
         client.meanwhile = session.pop_item  # an item that is kept
         await session.run_compaction({"force": True})
+        assert client.asked[-1]["input"] == compacted(1) + said(1)  # what is sent again
         left = compacted(1) + said(1)[:1]
         assert await session.get_items() == left
+        other = MsgstoreCompactionSession(store, "chat", client=Compactions())
+        await session.add_items(said(2)[:1])
+        store.append({"type": "injected_context", "content": "a note"}, "chat")
+        left += said(2)[:1]
+        for pop in (session.pop_item, other.pop_item):  # an item, one of the compaction
+            client.meanwhile = pop
+            await session.run_compaction({"force": True})
+            left = left[:-1]
+            assert await session.get_items() == left
         client.meanwhile = session.clear_session
         await session.run_compaction({"force": True})
         assert await session.get_items() == []
 
     run(walk())
+
+
+@pytest.mark.parametrize("change, found", [
+    (lambda other: other.add_items(said(1)), compacted(1) + said(1)),
+    (lambda other: other.pop_item(), said(0)[:1]),
+    (lambda other: other.run_compaction({"force": True}), compacted(7)),
+])
+def test_openai_session_compares_what_is_there_with_its_compaction(change, found, store,
+                                                                   monkeypatch):
+    """What changes before the last step of a compaction."""
+    pytest.importorskip("agents")
+    from msgstore.adapters.openai_agents import MsgstoreCompactionSession
+
+    session = MsgstoreCompactionSession(store, "chat", client=Compactions())
+    other = MsgstoreCompactionSession(store, "chat", client=Compactions(compacted(7)))
+    run(session.add_items(said(0)))
+    write = store.append
+
+    def append(*args, **options):
+        monkeypatch.setattr(store, "append", write)
+        run(change(other))
+        return write(*args, **options)
+
+    monkeypatch.setattr(store, "append", append)
+    run(session.run_compaction({"force": True}))
+    assert run(session.get_items()) == found
 
 
 def test_openai_session_pops_what_was_compacted(store):
@@ -394,6 +433,90 @@ def test_openai_session_pops_what_was_compacted(store):
         assert await session.get_items() == said(3)
 
     run(walk())
+
+
+def compacted_log(log, count):
+    """Makes a session whose items are all in a compaction but for the newest one."""
+    items = [{"role": "user", "content": str(n)} for n in range(count)]
+    run(adapter("openai_agents").MsgstoreSession(log, "chat").add_items(items))
+    log.compact("chat", "openai-responses", count - 1, items=items[:-1], model="m")
+    return items
+
+
+def test_openai_session_pops_an_item_of_a_compaction_once(store, monkeypatch):
+    pytest.importorskip("agents")
+    first, second = (adapter("openai_agents").MsgstoreSession(store, "chat")
+                     for _ in range(2))
+    items = compacted_log(store, 9)
+    assert run(first.pop_item()) == items.pop()
+    for meanwhile in (lambda: run(second.pop_item()),
+                      lambda: run(second.add_items([{"role": "user", "content": "new"}])),
+                      lambda: run(second.clear_session())):
+        write, found = store.append, []
+
+        def append(*args, **options):
+            monkeypatch.setattr(store, "append", write)  # it has read what is there
+            found.append(meanwhile())
+            return write(*args, **options)
+
+        monkeypatch.setattr(store, "append", append)
+        popped = run(first.pop_item())
+        if found[0]:
+            assert [found[0], popped] == [items.pop(), items.pop()]
+        else:
+            assert popped in ({"role": "user", "content": "new"}, None)
+        if popped:
+            assert run(first.get_items()) == items and len(items) == 6
+        else:
+            assert run(first.get_items()) == []
+
+
+POPS = """
+import asyncio, json, sys
+import msgstore
+from msgstore.adapters.openai_agents import MsgstoreSession
+
+async def main():
+    with msgstore.open(sys.argv[1], shared=True) as log:
+        session = MsgstoreSession(log, "chat")
+        print("ready", flush=True)
+        sys.stdin.read(1)
+        while item := await session.pop_item():
+            print(json.dumps(item), flush=True)
+
+asyncio.run(main())
+"""
+
+
+def test_openai_sessions_of_processes_and_threads_pop_each_item_once(tmp_path):
+    pytest.importorskip("agents")
+    path = tmp_path / "log.msl"
+    with msgstore.open(path, shared=True) as log:
+        items = compacted_log(log, 120)
+        others = [subprocess.Popen([sys.executable, "-c", POPS, path], text=True,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+                  for _ in range(2)]
+        assert all(other.stdout.readline() == "ready\n" for other in others)
+        found = []
+
+        async def pops():
+            session = adapter("openai_agents").MsgstoreSession(log, "chat")
+            while item := await session.pop_item():
+                found.append(item)
+
+        threads = [threading.Thread(target=run, args=(pops(),)) for _ in range(2)]
+        for other in others:
+            other.stdin.write("g")
+            other.stdin.flush()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for other in others:
+            found += map(json.loads, other.communicate()[0].splitlines())
+            assert other.returncode == 0
+        assert sorted(int(item["content"]) for item in found) == list(range(len(items)))
+        assert run(adapter("openai_agents").MsgstoreSession(log, "chat").get_items()) == []
 
 
 def test_openai_session_reads_a_summary(store):
@@ -719,12 +842,14 @@ def test_adk_session_is_created_whole_or_not(store, monkeypatch):
     state = {"app:a": 1, "user:u": 2, "k": 3}
     calls = 0
 
-    def failing(location, facts, write=store.facts_set):
-        nonlocal calls
-        calls += 1
-        if calls == fails:
-            raise msgstore.StorageError("E_IO", "the disk is full")
-        write(location, facts)
+    def failing(write):
+        def wrapped(*arguments):
+            nonlocal calls
+            calls += 1
+            if calls == fails:
+                raise msgstore.StorageError("E_IO", "the disk is full")
+            return write(*arguments)
+        return wrapped
 
     async def main():
         service = MsgstoreSessionService(store)
@@ -733,13 +858,14 @@ def test_adk_session_is_created_whole_or_not(store, monkeypatch):
         assert await service.get_session(**name) is None
         assert (await service.list_sessions(app_name="a")).sessions == []
 
-    monkeypatch.setattr(store, "facts_set", failing)
-    for fails in (1, 2, 3, 4):
+    for name_of_call in ("facts_set", "append"):
+        monkeypatch.setattr(store, name_of_call, failing(getattr(store, name_of_call)))
+    for fails in (1, 2, 3):
         calls = 0
         asyncio.run(main())
     fails = calls = 0
     made = asyncio.run(MsgstoreSessionService(store).create_session(**name, state=state))
-    assert made.state == state and calls == 4
+    assert made.state == state and calls == 3
 
 
 def test_adk_usage_is_noted(store):
@@ -954,6 +1080,61 @@ def test_adk_grows_with_what_changes(log):
     asyncio.run(main())
 
 
+ADK_PROGRAM = """
+import asyncio, json, os, signal, sys
+import msgstore
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
+from msgstore import _ffi
+from msgstore.adapters.adk import MsgstoreSessionService
+
+call, left = _ffi.call, 0
+name = {"app_name": "a", "user_id": "u", "session_id": "s"}
+
+def killed(op, *arguments, **options):
+    global left
+    result = call(op, *arguments, **options)
+    left -= op in ("append", "set_facts", "note", "hide", "rewind")
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return result
+
+async def append():
+    service = MsgstoreSessionService(msgstore.open(sys.argv[1]))
+    session = await service.get_session(**name) or await service.create_session(**name)
+    _ffi.call = killed
+    for n in range(len(session.events) + 1, 41):
+        states = {"n": n, "app:n": n, "user:n": n, f"k{n % 7}": n, "temp:n": n}
+        await service.append_event(session, Event(
+            author="a", invocation_id="i", actions=EventActions(state_delta=states)))
+
+async def read():
+    with msgstore.open(sys.argv[1]) as log:
+        session = await MsgstoreSessionService(log).get_session(**name)
+    print(json.dumps([len(session.events), session.state]))
+
+status, most = None, 0
+while status != 0:  # it is killed after its first write, then after its second one, ...
+    most = left = most + 1
+    if os.fork() == 0:
+        asyncio.run(append())
+        os._exit(0)
+    status = os.wait()[1]
+    asyncio.run(read())
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_adk_event_and_its_states_are_stored_together_when_killed(tmp_path):
+    pytest.importorskip("google.adk")
+    found = subprocess.run([sys.executable, "-c", ADK_PROGRAM, tmp_path / "log.msl"],
+                           stdout=subprocess.PIPE, check=True).stdout.splitlines()
+    for n, state in map(json.loads, found):
+        last = {f"k{i % 7}": i for i in range(1, n + 1)}
+        assert state == {"n": n, "app:n": n, "user:n": n, **last}
+    assert n == 40 and len(found) > 5
+
+
 def test_adk_reads_the_facts_of_0_2(store):
     pytest.importorskip("google.adk")
     from msgstore.adapters.adk import MsgstoreSessionService
@@ -975,6 +1156,38 @@ def test_adk_reads_the_facts_of_0_2(store):
         await service.delete_session(app_name="a", user_id="u", session_id="s")
         listed = await service.list_sessions(app_name="a")
         assert [s.id for s in listed.sessions] == ["t"]
+
+    asyncio.run(main())
+
+
+def test_adk_changes_the_facts_that_older_versions_wrote(store):
+    pytest.importorskip("google.adk")
+    from google.adk.events.event import Event
+    from google.adk.events.event_actions import EventActions
+    from msgstore.adapters import adk
+
+    name = {"app_name": "a", "user_id": "u", "session_id": "s"}
+    store.facts_set('adk["a", "u", "s"]', {"created": 1.0, "state:k": [1], "state:old": [1]})
+    store.facts_set('adk-state["a", null]', {"state:z": [1], "state": {"first": 1}})
+    store.facts_set('adk-state["a", "u"]', {"state:y": [1]})
+
+    async def main():
+        service = adk.MsgstoreSessionService(store)
+        made = await service.get_session(**name)
+        assert made.state == {"k": 1, "old": 1, "app:z": 1, "app:first": 1, "user:y": 1}
+        for n in range(3 * adk.CHANGES):
+            await service.append_event(made, Event(author="a", actions=EventActions(
+                state_delta={"k": n, "app:z": n, "user:y": None, "app:first": 2})))
+            got = await service.get_session(**name)
+            assert got.state == made.state == {"k": n, "old": 1, "app:z": n, "app:first": 2,
+                                               "user:y": None}
+            assert len(store.query('adk-state["a", null]')) == n % adk.CHANGES + 1
+            service = adk.MsgstoreSessionService(store)  # counts what is there
+        assert store.facts('adk["a", "u", "s"]')["state:k"] == [2 * adk.CHANGES - 1]
+        await service.delete_session(**name)
+        assert store.query('adk-state["a", "u", "s"]') == []
+        made = await service.create_session(**name)
+        assert made.state == {"app:z": n, "app:first": 2, "user:y": None}
 
     asyncio.run(main())
 

@@ -531,6 +531,52 @@ def test_verify_reports_damage(tmp_path):
     assert caught.value.result["damaged"] == 1
 
 
+def test_notes_of_a_message_are_read(tmp_path):
+    path = tmp_path / "log.msl"
+    with msgstore.open(path) as log:
+        log.append([msgstore.user("a"), msgstore.user("b")], "l")
+        assert log.notes(1) == [] and log.notes(1).damaged == 0
+        values = [5, "text", {"a": [None]}, 5, False]
+        for n, value in enumerate(values):
+            log.note(1, "odd" if n % 2 else "even", value)
+        log.note(2, "even", 0)
+        found = log.notes(1)
+        assert [(n["kind"], n["value"]) for n in found] == [
+            ("odd" if n % 2 else "even", value) for n, value in enumerate(values)]
+        assert all(abs(n["time"] - time.time()) < 60 for n in found)
+        assert [n["value"] for n in log.notes(1, "odd")] == ["text", 5]
+        assert log.notes(1, "none") == []
+        with pytest.raises(msgstore.NotFoundError):
+            log.notes(9)
+        with pytest.raises(msgstore.ArgumentError):
+            log.notes("1")
+        with msgstore.union([msgstore.open(), log]) as both:
+            assert [n["value"] for n in both.notes((1 << 40) + 2)] == [0]
+        log.append([msgstore.user(f"m{n}") for n in range(50)], "l")
+        log.hide(2)
+        with pytest.raises(msgstore.MsgstoreError, match="hidden"):
+            log.notes(2)
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b'"text"', b'"tex?"'))
+    with pytest.warns(RuntimeWarning), msgstore.open(path) as log:
+        found = log.notes(1)
+        assert ([n["value"] for n in found], found.damaged) == ([5, {"a": [None]}, 5, False], 1)
+
+
+def test_verify_of_a_log_that_cannot_be_opened_says_why(tmp_path):
+    path = tmp_path / "log.msl"
+    with msgstore.open(path) as log:
+        log.append(msgstore.user("x"), "l")
+    data = bytearray(path.read_bytes())
+    data[20] ^= 0x55  # in the first page
+    data[4096 + 20] ^= 0x55  # in its copy
+    path.write_bytes(data)
+    with pytest.raises(msgstore.DamagedError) as caught:
+        msgstore.verify(path)
+    assert str(caught.value) == f"'{path}': bytes 0 to 51 do not match their checksum"
+    assert caught.value.result is None
+
+
 def test_open_of_a_missing_log_says_which(tmp_path):
     with pytest.raises(msgstore.NotFoundError) as caught:
         msgstore.open(tmp_path / "none.msl", mode="write")

@@ -227,6 +227,50 @@ TEST(log_is_opened_synced_and_verified)
     expect(called_with(NULL, "verify", log_args("")), MS_E_NOT_FOUND, true, path);
 }
 
+TEST(notes_of_a_message_are_read)
+{
+    ms_value none = {{NULL, 0}, false};
+    ms_store *store = opened_store();
+    append_conversation(store);
+    expect(called_with(store, "notes", "{\"seq\":1}"), MS_OK, false,
+           "{\"notes\":[],\"damaged\":0}");
+    assert_int_equal(ms_note(store, 1, MS_STR("all"), none, NULL), MS_OK);
+    assert_int_equal(ms_note(store, 1, MS_STR("said"), ms_text("\"a\""), NULL), MS_OK);
+    expect(called_with(store, "note", "{\"seq\":1,\"kind\":\"n\",\"value\":{\"a\":1}}"),
+           MS_OK, false, "{}");
+    expect(called_with(store, "note", "{\"seq\":3,\"kind\":\"n\",\"value\":3}"), MS_OK,
+           false, "{}");
+    expect(called_with(store, "notes", "{\"seq\":1}"), MS_OK, true,
+           "{\"notes\":[{\"kind\":\"all\",\"time\":");
+    assert_non_null(strstr(result, "{\"kind\":\"said\",\"value\":\"\\\"a\\\"\",\"time\":"));
+    assert_non_null(strstr(result, "{\"kind\":\"n\",\"value\":{\"a\":1},\"time\":"));
+    expect(called_with(store, "notes", "{\"seq\":1,\"kind\":\"n\"}"), MS_OK, true,
+           "{\"notes\":[{\"kind\":\"n\",\"value\":{\"a\":1},\"time\":");
+    assert_non_null(strstr(result, "}],\"damaged\":0}"));
+    assert_null(strstr(result, "said"));
+    expect(called_with(store, "hide", "{\"seq\":3}"), MS_OK, false, "{}");
+    expect(called_with(store, "notes", "{\"seq\":3}"), MS_E_NOT_FOUND, true, "hidden");
+    expect(called_with(store, "notes", "{\"seq\":4}"), MS_E_NOT_FOUND, true, "4");
+    expect(called_with(store, "notes", "{}"), MS_E_MISSING, true, "seq");
+    ms_close(store);
+}
+
+TEST(verify_of_a_log_that_cannot_be_opened_is_an_error_with_its_sentence)
+{
+    ms_store *store = NULL;
+    name_log();
+    expect(opened(&store, log_args("")), MS_OK, false, "{}");
+    append_conversation(store);
+    ms_close(store);
+    damage_log(20); /* in the first page, and in its copy */
+    damage_log(4096 + 20);
+    expect(called_with(NULL, "verify", log_args("")), MS_E_DAMAGED, true,
+           "{\"code\":\"E_DAMAGED\",\"message\":\"");
+    expect(called_with(NULL, "verify", log_args("")), MS_E_DAMAGED, true,
+           "bytes 0 to 51 do not match their checksum");
+    unlink(path);
+}
+
 TEST(buffer_is_an_image_that_is_attached)
 {
     static uint64_t buffer[2048];
@@ -539,7 +583,7 @@ TEST(read_is_answered_or_refused_when_memory_ends)
         {"history", "{\"location\":\"l\",\"agent_key\":\"w\",\"timeline\":true}"},
         {"facts", "{\"location\":\"l\"}"}, {"list", "{}"}, {"verify", "{\"path\":\"x\"}"},
         {"query", "{\"location\":\"long\"}"}, {"facts", "{\"location\":\"long\"}"},
-        {"usage", "{\"location\":\"l\"}"},
+        {"usage", "{\"location\":\"l\"}"}, {"notes", "{\"seq\":1}"},
     };
     static char whole[80000], text[70000];
     ms_store *store = opened_store();

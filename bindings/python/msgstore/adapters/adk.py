@@ -1,9 +1,11 @@
 """Sessions of Google's Agent Development Kit over a store.
 
-A session is a location; its events are messages. The states of app and user are facts of
-locations of their own, those of a session the facts of its location: each key of a state
-is one, so that a change costs what it changes. The sessions of an app are the facts of a
-location, too. A deleted session's events are hidden.
+A session is a location; its events are messages. An event is appended together with what
+it changes: a message for each state that it changes, of the app, of the user or of the
+session, at a location of that state. A state is its facts, a key each, and these messages
+over them. From CHANGES messages on they are entered into the facts, and hidden. The facts
+of app and user are those of the same location, those of a session are with its events. The
+sessions of an app are the facts of a location, too. A deleted session's events are hidden.
 
 A state is read, changed and written under the lock of its service: let one service at a
 time use a store.
@@ -28,7 +30,7 @@ from google.adk.sessions.state import State
 
 from .._ffi import encode
 from ..store import Message, Store, action, observation
-from ._items import chat, note_usage, read, store_of, wrap
+from ._items import chat, items, note_usage, read, store_of, wrap
 
 
 def _location(app_name: str, user_id: str, session_id: str) -> str:
@@ -36,15 +38,21 @@ def _location(app_name: str, user_id: str, session_id: str) -> str:
     return "adk" + json.dumps([app_name, user_id, session_id], ensure_ascii=False)
 
 
-def _scope(app_name: str, user_id: Optional[str] = None) -> str:
-    return "adk-state" + json.dumps([app_name, user_id], ensure_ascii=False)
+def _scope(app_name: str, user_id: Optional[str] = None, *session_id: str) -> str:
+    """Names the location of a state: of an app, of a user or of a session."""
+    return "adk-state" + json.dumps([app_name, user_id, *session_id], ensure_ascii=False)
 
 
 def _sessions(app_name: str) -> str:
     return "adk-sessions" + json.dumps([app_name], ensure_ascii=False)
 
 
+CHANGES = 16  # messages of a state, until they are entered into its facts
 _KEY = "state:"  # before a key of a state; a value is in a list, since None removes a fact
+
+
+def _entered(values: Dict[str, Any]) -> Dict[str, Any]:
+    return {_KEY + key: [value] for key, value in values.items()}
 
 
 def _state_of(facts: Dict[str, Any]) -> Dict[str, Any]:
@@ -88,44 +96,76 @@ class MsgstoreSessionService(BaseSessionService):
 
     def __init__(self, store: Store):
         self.store = store_of(store)
-        self._changing = threading.Lock()
+        self._changing = threading.RLock()
         self._known: Set[str] = set()  # locations of sessions that are there
+        self._changes: Dict[str, int] = {}  # of a location: messages of its state
 
     # ---- State.
 
-    def _split(self, delta: Dict[str, Any]) -> Dict[str, Dict[str, Any]]:
-        parts: Dict[str, Dict[str, Any]] = {"app": {}, "user": {}, "session": {}}
+    def _split(self, app: str, user: str, session: str,
+               delta: Dict[str, Any]) -> Dict[str, Dict[str, Any]]:
+        """Returns what changes of each state, by the location of its messages."""
+        parts: Dict[str, Dict[str, Any]] = {}
         for key, value in delta.items():
             if key.startswith(State.APP_PREFIX):
-                parts["app"][key[len(State.APP_PREFIX):]] = value
+                location, key = _scope(app), key[len(State.APP_PREFIX):]
             elif key.startswith(State.USER_PREFIX):
-                parts["user"][key[len(State.USER_PREFIX):]] = value
-            elif not key.startswith(State.TEMP_PREFIX):
-                parts["session"][key] = value
+                location, key = _scope(app, user), key[len(State.USER_PREFIX):]
+            elif key.startswith(State.TEMP_PREFIX):
+                continue
+            else:
+                location = _scope(app, user, session)
+            parts.setdefault(location, {})[key] = value
         return parts
 
     def _facts(self, location: str) -> Dict[str, Any]:
         return self.store.facts(location)
 
-    def _set(self, location: str, values: Dict[str, Any],
-             facts: Optional[Dict[str, Any]] = None) -> None:
-        facts = {**(facts or {}), **{_KEY + key: [value] for key, value in values.items()}}
-        if facts:
-            self.store.facts_set(location, facts)
+    def _changed(self, location: str) -> Dict[str, Any]:
+        """Returns what the messages of a state change of its facts."""
+        state: Dict[str, Any] = {}
+        changes = items(read(self.store, location))
+        self._changes[location] = len(changes)
+        for values in changes:
+            state.update(values)
+        return state
 
-    def _apply(self, app: str, user: str, session: str, delta: Dict[str, Any],
-               facts: Optional[Dict[str, Any]] = None) -> None:
-        """Sets the states, last that of the session with further facts, all or none."""
-        parts = self._split(delta)
-        self._set(_scope(app), parts["app"])
-        self._set(_scope(app, user), parts["user"])
-        self._set(_location(app, user, session), parts["session"], facts)
+    def _change(self, location: str, values: Dict[str, Any], facts: str) -> Message:
+        """Makes the message of a change. Many that are there are entered into the facts,
+        which have another location for a session. A kill between the two writes leaves
+        messages whose values the facts have."""
+        count = self._changes.get(location)
+        if count is None or count >= CHANGES:
+            state = self._changed(location)
+            if self._changes[location] >= CHANGES:
+                self.store.facts_set(facts, _entered(state))
+                self.store.rewind(location, 0)
+                self._changes[location] = 0
+        return wrap(Message(type="data", content="state", location=location), values)
+
+    def _changes_of(self, app: str, user: str, session: str,
+                    delta: Dict[str, Any]) -> List[Message]:
+        own, facts = _scope(app, user, session), _location(app, user, session)
+        return [self._change(location, values, facts if location == own else location)
+                for location, values in self._split(app, user, session, delta).items()]
+
+    def _append_all(self, messages: List[Message], changes: List[Message]) -> int:
+        """Appends messages and changes of states, all or none."""
+        seqs = self.store.append([*messages, *changes])
+        for change in changes:
+            self._changes[change["location"]] += 1
+        return seqs[0]
+
+    def _state_at(self, location: str) -> Dict[str, Any]:
+        """Returns the state of an app or a user."""
+        with self._changing:
+            return {**_state_of(self._facts(location)), **self._changed(location)}
 
     def _state(self, app: str, user: str, own: Dict[str, Any]) -> Dict[str, Any]:
         state = dict(own)
-        for key, value in _state_of(self._facts(_scope(app))).items():
+        for key, value in self._state_at(_scope(app)).items():
             state[State.APP_PREFIX + key] = value
-        for key, value in _state_of(self._facts(_scope(app, user))).items():
+        for key, value in self._state_at(_scope(app, user)).items():
             state[State.USER_PREFIX + key] = value
         return state
 
@@ -134,13 +174,15 @@ class MsgstoreSessionService(BaseSessionService):
     def _session(self, app: str, user: str, session: str,
                  events: List[Event]) -> Optional[Session]:
         location = _location(app, user, session)
-        facts = self._facts(location)
-        if "created" not in facts:
-            return None
+        with self._changing:
+            facts = self._facts(location)
+            if "created" not in facts:
+                return None
+            own = {**_state_of(facts), **self._changed(_scope(app, user, session))}
         newest = [m.get("timestamp") for m in self.store.query(location, limit=1)]
         updated = newest[0] if newest else facts.get("updated")
         return Session(id=session, app_name=app, user_id=user, events=events,
-                       state=self._state(app, user, _state_of(facts)),
+                       state=self._state(app, user, own),
                        last_update_time=updated or facts["created"])
 
     def _index(self, app: str) -> Dict[str, List[str]]:
@@ -166,7 +208,12 @@ class MsgstoreSessionService(BaseSessionService):
             created = time.time()
             name = json.dumps([user, session], ensure_ascii=False)
             self.store.facts_set(_sessions(app), {name: created})
-            self._apply(app, user, session, state, {"created": created})
+            parts = self._split(app, user, session, state)
+            own = parts.pop(_scope(app, user, session), {})
+            if parts:
+                self._append_all([], [self._change(at, values, at)
+                                      for at, values in parts.items()])
+            self.store.facts_set(location, {**_entered(own), "created": created})
             made = self._session(app, user, session, [])
         assert made is not None
         return made
@@ -217,6 +264,8 @@ class MsgstoreSessionService(BaseSessionService):
             if session in old.get(user, []):
                 old[user].remove(session)
                 self.store.facts_set(_scope(app), {"sessions": old})
+            self.store.rewind(_scope(app, user, session), 0)
+            self._changes.pop(_scope(app, user, session), None)
             self.store.rewind(location, 0)
             self.store.facts_set(location, dict.fromkeys(self._facts(location)))
             self._known.discard(location)
@@ -225,8 +274,7 @@ class MsgstoreSessionService(BaseSessionService):
         await asyncio.to_thread(self._delete, app_name, user_id, session_id.strip())
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> Dict[str, Any]:
-        facts = await asyncio.to_thread(self._facts, _scope(app_name, user_id))
-        return _state_of(facts)
+        return await asyncio.to_thread(self._state_at, _scope(app_name, user_id))
 
     # ---- Events.
 
@@ -237,9 +285,9 @@ class MsgstoreSessionService(BaseSessionService):
                 raise SessionNotFoundError(f"Session {session.id} not found.")
             delta = event.actions.state_delta if event.actions else {}
             temporary = _temporary(delta)
-            delta = {key: value for key, value in delta.items() if key not in temporary}
-            encode(delta)  # refused before anything is written
-            seq = self.store.append(_messages(event, temporary), location)[0]
+            changes = self._changes_of(session.app_name, session.user_id, session.id, delta)
+            seq = self._append_all([Message(message, location=location)
+                                    for message in _messages(event, temporary)], changes)
             usage = event.usage_metadata
             if usage is not None:
                 thoughts = usage.thoughts_token_count or 0
@@ -248,8 +296,6 @@ class MsgstoreSessionService(BaseSessionService):
                            cached_tokens=usage.cached_content_token_count,
                            reasoning_tokens=thoughts,
                            model=getattr(event, "model_version", None))
-            if delta:
-                self._apply(session.app_name, session.user_id, session.id, delta)
 
     async def append_event(self, session: Session, event: Event) -> Event:
         if event.partial:

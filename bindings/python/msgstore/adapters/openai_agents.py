@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set
 
 from agents.memory import SessionSettings
 
-from .._ffi import ArgumentError, NotFoundError
+from .._ffi import ArgumentError, ConflictError, NotFoundError
 from ..store import Message, Store, action, observation
 from ._items import (chat, items, location_of, object_of, read, settled, store_of,
                      text_of, wrap)
@@ -85,7 +84,6 @@ class MsgstoreSession:
             session_settings)
         self.store = store_of(store)
         self.location = location_of(session_id if location is None else location)
-        self._lock = threading.Lock()
 
     async def get_items(self, limit: Optional[int] = None) -> List[Any]:
         """Returns all items, or the newest ``limit``, oldest first."""
@@ -139,34 +137,42 @@ class MsgstoreSession:
         return await settled(self._pop)
 
     def _pop(self) -> Optional[Any]:
-        before = None
+        before = last = None
         while True:
             newest = read(self.store, self.location, limit=1, before_seq=before)
             if not newest:
                 return None
             before = newest[0].seq
+            last = last or before
             made = _compaction(newest[0]) if newest[0].type == "compaction" else None
-            if made is not None:
-                return self._pop_compacted(made)
-            if "item" not in newest[0]:  # of another writer
-                continue
             try:
+                if made is not None:
+                    return self._pop_compacted(made, last)
+                if "item" not in newest[0]:  # of another writer
+                    continue
                 self.store.hide(before)
-            except NotFoundError:  # another thread was quicker
-                before = None
-                continue
-            return newest[0]["item"]
+                return newest[0]["item"]
+            except (ConflictError, NotFoundError):  # another object was quicker
+                before = last = None
 
-    def _pop_compacted(self, made: _Compaction) -> Optional[Any]:
+    def _pop_compacted(self, made: _Compaction, last: int) -> Optional[Any]:
         """Removes the newest item of what a compaction has and leaves: by another one, which
         covers all that is there and has the other items."""
-        with self._lock:
-            made = self._in_use() or made
-            found = self._read(made, made.seq)
-            if found:
-                self.store.compact(self.location, PROVIDER, made.seq, items=found[:-1],
-                                   model=made.model)
-        return found[-1] if found else None
+        found = self._read(made, made.seq)
+        if not found:
+            return None
+        self._append_compaction(made.seq, last, found[:-1], made.model)
+        return found[-1]
+
+    def _append_compaction(self, upto: int, last: int, made: List[Any],
+                           model: Optional[str], **members: Any) -> int:
+        """Appends a compaction of what there is up to a message, if the last message of
+        the location is the one that was seen. ``store.compact`` does not compare."""
+        keep = len(read(self.store, self.location, after_seq=upto))
+        message = Message(type="compaction", content="",
+                          compaction={"keep": keep, **members, "items": made},
+                          signed={"provider": PROVIDER, **({"model": model} if model else {})})
+        return self.store.append(message, self.location, expect_seq=last)[0]
 
     async def clear_session(self) -> None:
         """Removes all items."""
@@ -285,7 +291,7 @@ class MsgstoreCompactionSession(MsgstoreSession):
         if not made:
             raise ArgumentError("E_MISSING", "the compaction has no items; the history is "
                                 "as before")
-        await settled(self._compact, before, last, made, usage,
+        await settled(self._compact, before, last, found, made, usage,
                       "auto" if response_id else "manual")
 
     def _now(self) -> Any:
@@ -294,19 +300,22 @@ class MsgstoreCompactionSession(MsgstoreSession):
         last = newest[0].seq if newest else 0
         return made and made.seq, last, self._read(made, last)
 
-    def _compact(self, before: Optional[int], last: int, made: List[Any], usage: Any,
-                 cause: str) -> None:
-        with self._lock:
+    def _compact(self, before: Optional[int], last: int, found: List[Any],
+                 made: List[Any], usage: Any, cause: str) -> None:
+        """Appends what a compaction of the items up to a message has made of them."""
+        while True:
+            newest = self.store.query(self.location, limit=1)
             now = self._in_use()
-            try:
-                if (now and now.seq) != before:
-                    raise NotFoundError("E_NOT_FOUND", "there is another compaction")
-                seq = self.store.compact(self.location, PROVIDER, last, items=made,
-                                         model=self.model, cause=cause)
-            except NotFoundError as error:
-                log.warning("a compaction of %s was dropped, since the history has changed: "
-                            "%s", self.location, error)
+            if (now and now.seq) != before or self._read(now, last) != found:
+                log.warning("a compaction of %s was dropped, since what it covers has "
+                            "changed", self.location)
                 return
+            try:
+                seq = self._append_compaction(last, newest[0].seq, made, self.model,
+                                              cause=cause)
+                break
+            except ConflictError:  # something was appended meanwhile
+                continue
         if usage is not None:
             self.store.note(seq, "usage", {"input_tokens": usage.input_tokens,
                                            "output_tokens": usage.output_tokens})

@@ -119,6 +119,25 @@ pub struct Matches {
     pub damaged: u64,
 }
 
+/// A note of a message.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Note {
+    pub kind: String,
+    /// `None` where the note has no value.
+    #[serde(default)]
+    pub value: Option<serde_json::Value>,
+    /// Seconds since 1970.
+    #[serde(default)]
+    pub time: Option<f64>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Notes {
+    pub notes: Vec<Note>,
+    /// Unreadable records, which may have been notes.
+    pub damaged: u64,
+}
+
 /// A location, or an agent of one.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Item {

@@ -402,6 +402,11 @@ impl Store {
         self.done(c"note", &json!({"seq": seq, "kind": kind, "value": value}))
     }
 
+    /// The notes of a message that is shown, oldest first; with `kind` of it alone.
+    pub fn notes(&self, seq: u64, kind: Option<&str>) -> Result<Notes> {
+        self.call(c"notes", &json!({"seq": seq, "kind": kind}), None)
+    }
+
     /// Copies the messages of a location up to `seq` to another.
     pub fn fork(&self, location: &str, seq: u64, to: &str) -> Result<()> {
         self.done(c"fork", &json!({"location": location, "seq": seq, "to": to}))

@@ -107,6 +107,15 @@ fn damage_ends_an_iteration() {
     assert!(matches!(all.last(), Some(Err(Error::Damaged(_)))));
     assert!(store.query(&Query::location("l")).unwrap().damaged > 0);
     assert!(matches!(verify(log.0.with_extension("none")), Err(Error::NotFound(_))));
+    drop(store);
+    let mut bytes = std::fs::read(&log.0).unwrap();
+    bytes[20] ^= 1; // in the first page
+    bytes[4096 + 20] ^= 1; // in its copy
+    std::fs::write(&log.0, bytes).unwrap();
+    let error = verify(&log.0).unwrap_err();
+    assert!(matches!(error, Error::Damaged(_)));
+    let said = format!("'{}': bytes 0 to 51 do not match their checksum", log.0.display());
+    assert_eq!(error.to_string(), said);
 }
 
 #[test]
@@ -315,6 +324,10 @@ fn changes_are_seen() {
     store.hide(2).unwrap();
     store.redact(3).unwrap();
     store.note(1, "rating", 5).unwrap();
+    let notes = store.notes(1, None).unwrap();
+    assert_eq!((notes.notes[0].kind.as_str(), &notes.notes[0].value), ("rating", &Some(json!(5))));
+    assert!(notes.notes.len() == 1 && notes.damaged == 0 && notes.notes[0].time > Some(1e9));
+    assert!(store.notes(1, Some("usage")).unwrap().notes.is_empty());
     store.note(1, "usage", json!({"input_tokens": 3, "output_tokens": 4})).unwrap();
     assert_eq!(store.usage(Some("l")).unwrap().output_tokens, 4);
     assert_eq!(store.rewind("l", 4).unwrap(), 1);
