@@ -248,7 +248,8 @@ MS_API ms_result ms_pg_ship_facts(ms_store *store, ms_str source, ms_str locatio
                                   ms_error *err);
 /* Notes a position, if the one that is noted has the numbers of `from`. MS_E_CONFLICT: it
  * has others. Another shipper was here, or the server went back to an earlier state:
- * ms_pg_ship_begin again. */
+ * ms_pg_ship_begin again. MS_E_READ_ONLY: the position is another role's, which this one
+ * does not see. */
 MS_API ms_result ms_pg_ship_end(ms_store *store, ms_str source,
                                 const ms_pg_position *from, const ms_pg_position *to,
                                 ms_error *err);
@@ -3346,6 +3347,10 @@ MS_API ms_result ms_pg_ship_end(ms_store *store, ms_str source,
     bool moved = PQntuples(r) > 0;
     PQclear(r);
     if (moved) return MS_OK;
+    ms_pg_position now;
+    MS__PG_TRY(ms_pg_ship_begin(store, source, &now, err));
+    if (from->message == 0 && from->changes == 0 && now.message == 0 && now.changes == 0)
+        return ms_error_set(err, MS_E_READ_ONLY, "this log was shipped by another role");
     return ms_error_set(err, MS_E_CONFLICT, "the position on the server is another one");
 }
 

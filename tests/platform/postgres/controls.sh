@@ -382,6 +382,8 @@ control idle_connections_are_found 'idle_connections*' $store \
 control waiter_is_not_idle 'idle_connections*' $store \
     'bool idle = !line->busy && line->conn' \
     'bool idle = (!line->busy || line == &s->listener) && line->conn'
+control position_of_another_role_is_a_conflict 'a_tenant_has*' $store \
+    'from->message == 0 && from->changes == 0 && now.message == 0 && now.changes == 0' 'false'
 control positions_have_a_tenant 'a_tenant_has*' backends/tenant.sql \
     'using (tenant = current_user)' 'using (true)'
 control changes_have_the_prefix 'fleet a_prefix_keeps_hosts_apart' tools/cmd_ship.c \

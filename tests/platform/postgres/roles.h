@@ -54,9 +54,13 @@ static void a_tenant_has_its_prefix_alone(void **state)
     must_ok(ms_pg_ship(a, MS_STR("of a"), NULL, &m, 1, &under, &err), &err, "ship");
     must_ok(ms_pg_ship_begin(a, MS_STR("of b"), &now, &err), &err, "begin");
     assert_memory_equal(&now, &zero, sizeof now);
+    /* not MS_E_CONFLICT, after which a shipper begins again */
+    assert_int_equal(ms_pg_ship_end(a, MS_STR("of b"), &zero, &at, &err), MS_E_READ_ONLY);
+    assert_non_null(strstr(err.message, "another role"));
     must_ok(ms_pg_ship_end(a, MS_STR("of a"), &zero, &at, &err), &err, "end");
     must_ok(ms_pg_ship_begin(a, MS_STR("of a"), &now, &err), &err, "begin");
     assert_int_equal(now.message, 5);
+    assert_int_equal(ms_pg_ship_end(a, MS_STR("of a"), &zero, &at, &err), MS_E_CONFLICT);
 
     assert_int_equal(append_x(a, "b/1"), MS_E_READ_ONLY);
     assert_int_equal(append_x(a, "b/new"), MS_E_READ_ONLY);
