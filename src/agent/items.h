@@ -56,7 +56,7 @@ typedef struct ms__item {
     struct ms__item *next;    /* in the group */
     struct ms__item *result;  /* of a call */
     struct ms__item *before[2]; /* of a call: an earlier one of its id, and of its agent
-                                 (0) or of any (1) */
+                                 (0) or of any (1); see `uses` */
     ms_value text;            /* of a call its arguments */
     ms__element *parts;          /* the parts, if text is a JSON list with files */
     ms__element *files;          /* of a result: they follow it as the user's */
@@ -157,6 +157,8 @@ typedef struct ms__projector {
     ms__name spare;             /* used for a name that cannot be allocated */
     uint64_t hash_key[2];
     ms__item *question;         /* an input_required without an answer */
+    ms__item *uses;             /* calls of a server's tool without a result, linked by
+                                   before[0] */
     ms_str question_agent;
     ms__name *answer;           /* to which the message belongs; NULL: to none */
     ms__item *added;            /* the newest item, also in an earlier group */

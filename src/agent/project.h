@@ -594,6 +594,11 @@ static ms__item *ms__item_of(ms__projector *p, const ms_envelope *m)
     if (!item || m->type == MS_T_DELTA || m->type == MS_T_APPROVAL_REQUIRED ||
         m->type == MS_T_REASONING)
         return item;
+    if (m->type == MS_T_MULTIMODAL_PART && role == MS_ROLE_ASSISTANT &&
+        !m->content.json && (m->flags & MS_FLAG_UNFINISHED)) {
+        p->report.raw_left_out++; /* a block whose answer was cut off is no text */
+        return item;
+    }
     item->text.text = m->content.text;
     if (ms__is_raw(m)) ms__item_as_raw(p, m, item);
     else if (m->content.json && m->type != MS_T_ACTION) ms__item_as_json(p, m, item);
@@ -870,9 +875,53 @@ static void ms__answer_find(ms__projector *p, const ms_envelope *m)
     answer->seq = m->seq;
 }
 
+/* Notes a block that calls a tool of Anthropic's servers, or one that has the result of
+ * such a call. */
+static void ms__use_note(ms__projector *p, ms__item *item)
+{
+    ms_json_iter it;
+    ms_str value, id;
+    size_t n = 0;
+    bool use = false;
+    memset(&it, 0, sizeof it);
+    for (it.rest = item->text.text; ms_json_next(&it); n++) {
+        use = ms_json_member(it.value, MS_STR("type"), &value) &&
+              (ms_json_string_is(value, MS_STR("server_tool_use")) ||
+               ms_json_string_is(value, MS_STR("mcp_tool_use")));
+        if (use || !ms_json_member(it.value, MS_STR("tool_use_id"), &value)) continue;
+        ms__item **at = &p->uses;
+        while (*at && !(ms_json_member((*at)->text.text, MS_STR("id"), &id) &&
+                        ms_str_equal(id, value)))
+            at = &(*at)->before[0];
+        if (*at) *at = (*at)->before[0];
+    }
+    if (!use || n > 1) return;
+    item->before[0] = p->uses;
+    p->uses = item;
+}
+
+/* Names the calls of a server's tool whose result never came: with a prompt behind them
+ * they would be refused. */
+static void ms__uses_end(ms__projector *p)
+{
+    const ms__group *prompt = p->last;
+    while (prompt && prompt->kind != MS__ITEM_USER) prompt = prompt->before;
+    for (ms__item *item = p->uses; prompt && item; item = item->before[0]) {
+        ms_str name;
+        if (!item->group || item->group->number > prompt->number) continue;
+        if (!ms_json_member(item->text.text, MS_STR("name"), &name))
+            name = MS_STR("\"tool\"");
+        item->kind = MS__ITEM_ASSISTANT;
+        item->text = ms_text_n(ms__concat3(p, MS_STR("["), ms__decoded(p, name),
+                                           MS_STR(" left out]")));
+        p->report.raw_left_out++;
+    }
+}
+
 /* Adds an item to its turn, or to a group of its own. */
 static void ms__item_put(ms__projector *p, ms__item *item, ms_str agent)
 {
+    if (item->kind == MS__ITEM_RAW) ms__use_note(p, item);
     bool turn = item->kind >= MS__ITEM_ASSISTANT;
     ms__group *g = p->last;
     if (turn && p->answer && p->answer->turn) g = p->answer->turn;

@@ -312,6 +312,7 @@ static MS__NOINLINE ms_result ms__project_write(ms__projector *p,
                                                 ms_error *err)
 {
     ms__group *start = NULL;
+    ms__uses_end(p);
     MS__TRY(ms__compaction_use(p, desc, err));
     ms__end_trim(p);
     if (whole && ms__is_empty_history(p)) return ms__request_empty(p, desc, err);

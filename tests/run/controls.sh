@@ -1144,6 +1144,15 @@ controls()
     control dots_of_ids_are_renamed gcc test_project \
         ids_differ_and_keep_the_rule_of_any_profile 100 \
         ms__id_char 'return profile->ids == MS_IDS_DOTTED;' 'return false;'
+    control call_of_a_server_without_result_is_sent gcc test_answer \
+        call_of_a_server_without_result_is_named_before_a_prompt 100 \
+        ms__uses_end 'prompt && item;' 'prompt && !item;'
+    control call_of_a_server_that_waits_is_left_out gcc test_answer \
+        call_of_a_server_without_result_is_named_before_a_prompt 100 \
+        ms__uses_end 'item->group->number > prompt->number' 'false'
+    control block_of_a_cut_answer_is_text gcc test_answer \
+        block_of_an_answer_that_was_cut_off_is_no_text 100 \
+        ms__item_of '!m->content.json && (m->flags & MS_FLAG_UNFINISHED)' 'false'
     control call_of_a_fork_lost_its_result gcc test_request \
         results_find_calls_without_ids_in_a_fork_and_in_a_union 100 \
         ms__fork_read 'm.type == MS_T_ACTION && m.call_id.len == 0' 'false'

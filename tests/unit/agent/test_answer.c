@@ -951,6 +951,50 @@ TEST(signature_on_an_empty_text_is_sent_back)
     }
 }
 
+/* Anthropic refuses a call of its server's tool without a result once a prompt follows: it
+ * is named. While none does, as after pause_turn, it goes back. */
+TEST(call_of_a_server_without_result_is_named_before_a_prompt)
+{
+    static const char use[] = "{\"type\":\"server_tool_use\",\"id\":\"s1\",\"name\":"
+                              "\"web_search\",\"input\":{\"query\":\"q\"}}";
+    static const char *const rows[] = {"pause_turn", "max_tokens"};
+    ms_project_report report;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char body[400];
+        ask_anew();
+        ms_request_desc desc = desc_of("anthropic");
+        snprintf(body, sizeof body, "{\"type\":\"message\",\"role\":\"assistant\",\"model\":\"m\","
+                                    "\"content\":[{\"type\":\"text\",\"text\":\"x\"},%s],"
+                                    "\"stop_reason\":\"%s\"}", use, rows[i]);
+        assert_int_equal(ms_answer(&desc, ms_str_of(body), NULL, NULL), MS_OK);
+        assert_true(has_text(body_of(&desc, &report), use));
+        assert_int_equal(report.raw_left_out, 0);
+        add(ms_user_message(ms_text("v")));
+        ms_str sent = body_of(&desc, &report);
+        assert_false(has_text(sent, "server_tool_use"));
+        assert_true(has_text(sent, "[web_search left out]"));
+        assert_int_equal(report.raw_left_out, 1);
+    }
+}
+
+/* A block that an answer was cut off after is in the store, and no text of a request. */
+TEST(block_of_an_answer_that_was_cut_off_is_no_text)
+{
+    ms_answer_stream a;
+    ms_project_report report;
+    ask_anew();
+    ms_request_desc desc = desc_of("anthropic");
+    assert_int_equal(ms_answer_begin(&a, &desc, NULL), MS_OK);
+    assert_int_equal(
+        ms_answer_feed(&a, MS_STR("data: {\"type\":\"content_block_start\",\"index\":0,"
+                                  "\"content_block\":{\"type\":\"server_tool_use\",\"id\":\"s1\","
+                                  "\"name\":\"web_search\",\"input\":{}}}\n\n"), NULL), MS_OK);
+    assert_int_equal(ms_answer_end(&a, NULL, NULL), MS_E_MISSING);
+    add(ms_user_message(ms_text("v")));
+    assert_false(has_text(body_of(&desc, &report), "server_tool_use"));
+    assert_int_equal(report.raw_left_out, 1);
+}
+
 /* A stream of Converse begins a picture with its format, and sends its bytes after it. */
 TEST(picture_of_a_stream_of_bedrock_is_whole)
 {
