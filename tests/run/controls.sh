@@ -2176,7 +2176,7 @@ controls()
     control tail_of_a_cursor_is_what_it_reads gcc test_compact \
         cursor_of_the_caller_has_the_tail_of_its_location 100 \
         ms__store_of 'it ? it->store' 'it ? NULL'
-    control blocks_of_a_cursor_are_covered gcc test_compact \
+    control tail_of_a_history_is_what_it_reads gcc test_compact \
         cursor_of_the_caller_has_the_tail_of_its_location 100 \
         ms__store_of 'memory ? memory->store' 'it && memory ? NULL : memory ? memory->store'
     control compaction_of_several_locations_is_used gcc test_compact \

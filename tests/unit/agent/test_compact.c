@@ -926,7 +926,7 @@ TEST(plan_covers_nothing_when_all_is_in_a_runtime_store)
 /* ---- a cursor of the caller ---- */
 
 /* The tail is counted in the location, also where a cursor leaves messages out, or has
- * them in blocks, or the newest first. */
+ * them in blocks. */
 TEST(cursor_of_the_caller_has_the_tail_of_its_location)
 {
     test_store s = heap();
@@ -952,14 +952,17 @@ TEST(cursor_of_the_caller_has_the_tail_of_its_location)
     (void)ms_cursor_close(&it, NULL);
     ms_memory memory;
     ms_memory_init(&memory, s.store, CHAT, MS_STR("a"));
+    ask.opts.agent_key = memory.agent_key;
+    assert_int_equal(ms_get_history(&memory, &it, NULL), MS_OK); /* without REASONING */
+    assert_string_equal(questions_in(body_of(&ask, NULL), 9), "34");
+    (void)ms_cursor_close(&it, NULL);
     ms_envelope c = ms_message(MS_T_COMPACTION, ms_text("OWN"));
     c.extra = MS_STR("{\"compaction\":{\"keep\":0}}");
     c.agent_key = memory.agent_key;
     put(s.store, CHAT, c);
     put(s.store, CHAT, ms_user_message(ms_text("question-5.")));
     memory.agent_types = MS_TYPES_ALL;
-    ask.opts.agent_key = memory.agent_key;
-    assert_int_equal(ms_get_history(&memory, &it, NULL), MS_OK); /* 5 before OWN */
+    assert_int_equal(ms_get_history(&memory, &it, NULL), MS_OK);
     ms_str body = body_of(&ask, &report);
     assert_string_equal(questions_in(body, 9), "5");
     assert_true(has_text(body, "OWN"));
