@@ -1228,12 +1228,18 @@ MS_API ms_result ms_mem_reset(ms_store *store, ms_error *err);
  * and global messages. Limits here count messages; a request bounds its tokens by
  * opts.budget, see [api-request]. */
 
-/* Messages that the agent adds while it runs. */
+/* Messages that the agent adds while it runs: by ms_memory_add and ms_answer. */
 typedef enum ms_runtime {
     MS_RUNTIME_STORE,         /* they are appended to `store` */
     MS_RUNTIME_MERGE,         /* they are appended to `runtime`; each block of a history
-                                 has the messages of `store`, then those */
-    MS_RUNTIME_IGNORE         /* ms_memory_add checks the message and stores nothing */
+                                 has the messages of `store`, then those, also where
+                                 others append to `store` later. Add the user's text of
+                                 the run by ms_memory_add, too, or before it. At the end
+                                 append to `store` what shall stay, and empty `runtime`.
+                                 A compaction covers messages of `store` alone, see
+                                 [api-compact] */
+    MS_RUNTIME_IGNORE         /* ms_memory_add checks the message and stores nothing;
+                                 ms_answer appends to `store` */
 } ms_runtime;
 
 typedef enum ms_scope_kind {
@@ -1284,7 +1290,7 @@ typedef struct ms_memory {
     ms_arena *arena;          /* see ms_query: without one a message that streams shows
                                  its initial text alone. Also for team_by_agent with
                                  team_limit */
-    ms_runtime runtime_mode;  /* of ms_memory_add; 0: STORE */
+    ms_runtime runtime_mode;  /* of ms_memory_add and ms_answer; 0: STORE */
     ms_store *runtime;        /* MERGE: an arena store, yours to open and close */
 } ms_memory;
 
@@ -1312,11 +1318,11 @@ MS_API ms_result ms_shared_memory_init(ms_memory *memory, ms_store *store,
                                        ms_str name_space, ms_str agent_key,
                                        const ms_str *subordinates, size_t n_subordinates,
                                        ms_error *err);
-/* Appends a message for every agent: global_observation, synthesis, user_message or
- * assistant_message (others: MS_E_TYPE). An assistant_message has the agent key
- * of its author, by default the memory's, so that other agents' requests have it as user
- * text. The others are stored without agent key; from_worker of a global_observation is
- * the agent's key unless set. */
+/* Appends a message for every agent, to `store` whatever runtime_mode is:
+ * global_observation, synthesis, user_message or assistant_message (others: MS_E_TYPE).
+ * An assistant_message has the agent key of its author, by default the memory's, so that
+ * other agents' requests have it as user text. The others are stored without agent key;
+ * from_worker of a global_observation is the agent's key unless set. */
 MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope *m,
                                      uint64_t *seq, ms_error *err);
 
@@ -1564,7 +1570,10 @@ typedef struct ms_request_desc {
     ms_str location;           /* of `store`; absent or empty: MS_E_ARGUMENT */
     const ms_memory *memory;   /* the history of its agent, as a timeline, without its
                                   by_time; opts.agent_key is that of the agent unless
-                                  set */
+                                  set. With MS_RUNTIME_MERGE its `store`, then its
+                                  `runtime`, to which ms_answer appends: numbers in
+                                  reports, calls and answers are those of the store that
+                                  has the message */
     ms_cursor *cursor;         /* yours to open and close */
     ms_next_fn next;           /* returns NULL after the last */
     void *next_ctx;
@@ -1687,7 +1696,8 @@ typedef struct ms_calls {
 /* Lists the calls of the newest answer that have no result yet, of the agent of desc (a
  * memory's, or opts.agent_key; absent: of each agent). Pairs are those of ms_request.
  * Delegations are not calls to run. desc needs a store or a memory; of a profile nothing
- * is used. The list and its texts are in the arena. MS_E_DAMAGED: a message was skipped,
+ * is used. The list and its texts are in the arena. Append the results where ms_answer
+ * appends: of a memory by ms_memory_add. MS_E_DAMAGED: a message was skipped,
  * which may be a result; then, and after any other failure, the list is empty.
  *
  *     while (ms_pending(&ask, &arena, &calls, &err) == MS_OK && !calls.answered) {
@@ -1699,7 +1709,8 @@ MS_API ms_result ms_pending(const ms_request_desc *desc, ms_arena *arena, ms_cal
                             ms_error *err);
 
 /* ---- Responses: the provider's response becomes messages of the location (or of the
- * memory's, with its agent key): text, thinking and calls in their order, all but the
+ * memory's, with its agent key, in the store to which ms_memory_add appends; with
+ * MS_RUNTIME_IGNORE in its `store`): text, thinking and calls in their order, all but the
  * first JOINED. agent_key and model are those of opts; an absent model is taken from the
  * response. Thinking is stored as REASONING, with the provider's signature in `extra`
  * (see [project]), and what only the provider reads (a hosted call) as MULTIMODAL_PART; a
@@ -1735,10 +1746,12 @@ typedef struct ms_answered {
  * names the missing member, the reason to stop, the provider whose answer it is, or how
  * the body begins. MS_E_SYNTAX, MS_E_DEPTH: an object is damaged or too deep;
  * line, column and offset are those in the object. MS_E_ARGUMENT: desc has no store or
- * memory. In each case nothing was stored, and out has no messages and no calls. If the
- * usage note fails, the messages stay, and out->messages is not 0: repeat ms_note_usage,
- * not the call. A process that dies between the two leaves an answer without usage. A
- * response that is given twice is stored twice. */
+ * memory, or a memory with MS_RUNTIME_MERGE no runtime store. MS_E_UNSUPPORTED: a
+ * compaction, and a memory with MS_RUNTIME_MERGE. In each case nothing was stored, and
+ * out has no messages and no calls. If the usage note fails, the messages stay, and
+ * out->messages is not 0: repeat ms_note_usage, not the call. A process that dies between
+ * the two leaves an answer without usage. A response that is given twice is stored
+ * twice. */
 MS_API ms_result ms_answer(const ms_request_desc *desc, ms_str body, ms_answered *out,
                            ms_error *err);
 
@@ -2508,7 +2521,13 @@ MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void
  * over and counted (report->compaction_unusable), as is one of Anthropic that failed: its
  * content is null. Of the messages that it keeps, those that are not there are counted
  * (report->compaction_missing). Where thinking is bound to all before it, messages that
- * stay lose theirs. */
+ * stay lose theirs. Messages of a caller's own function (desc.next) are counted as they
+ * come.
+ *
+ * Of a memory with MS_RUNTIME_MERGE a compaction covers messages of `store` alone, and is
+ * appended there: all of `runtime` stays, and so does a call whose result is in it. One
+ * in `runtime` is passed over and counted, an answer with one is MS_E_UNSUPPORTED. A long
+ * run needs MS_RUNTIME_STORE. */
 
 /* What a summary needs of the model, in words that every provider takes. */
 #define MS_COMPACT_PROMPT                                                              \
@@ -2521,8 +2540,8 @@ MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void
 typedef struct ms_compaction_plan {
     bool due;                  /* cost is beyond opts.compact_at */
     uint64_t cost;             /* of all that a request has now, in tokens */
-    uint64_t first_seq, upto;  /* the first and the last message to cover; 0: nothing can
-                                  be covered now */
+    uint64_t first_seq, upto;  /* the first and the last message to cover, of the store;
+                                  0: nothing can be covered now */
     uint64_t messages;         /* covered */
     uint64_t kept;             /* cost of the messages that stay */
 } ms_compaction_plan;
@@ -3417,6 +3436,7 @@ struct ms_answer_stream {
     bool in_line, in_comment, begun, at_once;
     unsigned char done;        /* letters of "[DONE]" that were read */
     bool framed;               /* the line of the event is "data: ..." */
+    bool merged;               /* desc.store is the runtime store of a memory */
     bool chosen;               /* choice_index is known */
     int64_t choice_index;      /* of the answer that is read, where several come */
     ms_str choice;             /* of the event that is being read */
@@ -31596,6 +31616,8 @@ typedef struct ms__item {
     bool custom;              /* a call whose arguments are any text */
     bool unfinished;          /* its answer was interrupted */
     bool aside;               /* user text of another agent, which ends no turn */
+    bool runtime;             /* its message is of a memory's runtime store, and so is its
+                                 number */
     bool part;                /* another item of its message was counted */
     bool redacted;            /* thinking: `beside` is its data */
     uint64_t seq;
@@ -31720,6 +31742,7 @@ typedef struct ms__projector {
     size_t apart;               /* no item after it joins a group below this number */
     ms_str where;               /* of the first message that was read */
     bool several;               /* messages of several locations were read */
+    bool runtime;               /* the message being read is of a runtime store */
     const char *asked_member;   /* of a request for a compaction: its own member */
     ms__response previous;      /* see [previous] */
     unsigned response;          /* that of the message which is being read; 0: none */
@@ -33104,6 +33127,7 @@ static ms__item *ms__item_new(ms__projector *p, const ms_envelope *m, ms__item_k
     item->seq = m->seq;
     item->read = p->report.read;
     item->response = p->response;
+    item->runtime = p->runtime;
     item->joined = (m->flags & MS_FLAG_JOINED) != 0;
     item->unfinished = (m->flags & MS_FLAG_UNFINISHED) != 0;
     return item;
@@ -33705,7 +33729,8 @@ static bool ms__compaction_failed(ms_str block)
 }
 
 /* Adds a compaction of the reader. After one that keeps nothing, an answer that goes on
- * is a group of its own. */
+ * is a group of its own. One in a runtime store cannot tell what it covers of the store:
+ * it is passed over. */
 static void ms__compaction_add(ms__projector *p, const ms_envelope *m)
 {
     ms_str all, list = ms__absent(), reader = p->opts.agent_key, plain;
@@ -33727,6 +33752,7 @@ static void ms__compaction_add(ms__projector *p, const ms_envelope *m)
     c->n_groups = p->n_groups;
     p->compactions = c;
     if (!counts || (m->flags & (MS_FLAG_UNFINISHED | MS_FLAG_REDACTED))) return;
+    if (p->runtime) return;
     if (c->left_out > 0 && ms__has_rule(p->wire, MS__RAW_BLOCKS) &&
         ms__signed(p, m).ptr) {
         item->text = ms_json(ms__trim(ms_str_n(list.ptr + 1, list.len - 2)));
@@ -35113,6 +35139,7 @@ static ms_result ms__project_read(ms__projector *p, const ms_request_desc *desc,
     ms_result code = MS_OK, closed = MS_OK;
     while (code == MS_OK && (msg = it ? ms_next(it)
                                       : desc->next(desc->next_ctx)) != NULL) {
+        p->runtime = it && it->history.memory && it->history.source > 0;
         ms__item_read(p, msg);
         code = ms__project_add(p, msg, err);
     }
@@ -35141,13 +35168,16 @@ static MS__NOINLINE ms_result ms__compaction_kept(ms__projector *p, ms_store *st
     return ms_cursor_close(it, err);
 }
 
-/* Returns whether a group reaches beyond what a compaction covers. */
+/* Returns whether a group reaches beyond what a compaction covers, which is nothing of a
+ * runtime store. */
 static bool ms__group_stays(const ms__group *g, uint64_t seq, uint64_t read)
 {
     for (const ms__item *item = g->first; item; item = item->next) {
         const ms__item *of[2] = {item, item->result};
         for (int i = 0; i < 2; i++)
-            if (of[i] && (seq ? of[i]->seq >= seq : of[i]->read >= read)) return true;
+            if (of[i] && (of[i]->runtime ||
+                          (seq ? of[i]->seq >= seq : of[i]->read >= read)))
+                return true;
     }
     return false;
 }
@@ -35181,16 +35211,25 @@ static void ms__compaction_put(ms__projector *p, const ms__compaction *c, uint64
     p->report.compaction_seq = c->seq;
 }
 
+/* Returns the store whose numbers the messages have, but for those of a runtime store;
+ * NULL: it is unknown. */
+static ms_store *ms__store_of(const ms_request_desc *desc)
+{
+    const ms_cursor *it = desc->cursor;
+    const ms_memory *memory = it ? it->history.memory : desc->memory;
+    return memory ? memory->store : it ? it->store : desc->store;
+}
+
 /* Finds the newest compaction that has something for the provider. Messages of a
- * caller's own function, or of a cursor, are counted as they were read; where they are
- * of several locations, it is unknown what a compaction covers. */
+ * caller's own function are counted as they were read. Where messages are of several
+ * locations, it is unknown what a compaction covers. */
 static MS__NOINLINE ms_result ms__compaction_use(ms__projector *p,
                                                  const ms_request_desc *desc,
                                                  ms_error *err)
 {
-    ms_store *store = desc->memory ? desc->memory->store : desc->store;
+    ms_store *store = ms__store_of(desc);
     const ms__compaction *c = p->compactions;
-    for (; c && (!c->item || (!store && p->several)); c = c->before)
+    for (; c && (!c->item || p->several); c = c->before)
         p->report.compaction_unusable++;
     if (!c) return MS_OK;
     uint64_t seq = store ? c->seq : 0, there = store ? 0 : c->read - 1;
@@ -37773,6 +37812,16 @@ static void ms__answer_event(ms_answer_stream *a)
      MS_BIT(MS_T_STRATEGIC_PLAN) | MS_BIT(MS_T_SUGGESTED_PLAN) |                         \
      MS_BIT(MS_T_SCRIPT_PLAN) | MS_BIT(MS_T_DATA))
 
+/* Returns the store to which an answer is appended, as ms_memory_add does; NULL: the
+ * memory lacks it. */
+static ms_store *ms__answer_target(const ms_request_desc *desc)
+{
+    const ms_memory *memory = desc->memory;
+    if (!memory) return desc->store;
+    if (memory->runtime_mode != MS_RUNTIME_MERGE) return memory->store;
+    return memory->runtime != memory->store ? memory->runtime : NULL;
+}
+
 /* Keeps what an answer needs of its description, copied. */
 static MS__NOINLINE void ms__answer_describe(ms_answer_stream *a,
                                              const ms_request_desc *desc)
@@ -37785,7 +37834,8 @@ static MS__NOINLINE void ms__answer_describe(ms_answer_stream *a,
     own->stream = desc->stream;
     own->text_type = desc->text_type;
     own->sent = desc->sent;
-    own->store = memory ? memory->store : desc->store;
+    own->store = ms__answer_target(desc);
+    a->merged = memory && own->store != memory->store;
     own->location = memory ? memory->location : desc->location;
     own->opts.agent_key = desc->opts.agent_key;
     if (memory && !own->opts.agent_key.ptr) own->opts.agent_key = memory->agent_key;
@@ -37829,6 +37879,9 @@ MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *des
     if (!desc || !ms__profile_answers(desc->profile) ||
         !desc->store == !desc->memory || (desc->memory && !desc->memory->store))
         return ms__answer_none(desc, err);
+    if (!ms__answer_target(desc))
+        return ms__fail_at(err, MS_E_ARGUMENT, "runtime", "a memory needs a runtime "
+                           "store that is not its store");
     if (desc->text_type && ((unsigned)desc->text_type >= MS_TYPE_COUNT ||
                             !(MS_BIT(desc->text_type) & MS__SAID_TYPES)))
         return ms__fail_at(err, MS_E_TYPE, "text_type", "the texts of an answer are "
@@ -37925,6 +37978,10 @@ static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
             !ms__args_repair(ms__answer_arena(a), &m->args))
             ms__answer_no_memory(a, m->args.text.len);
         if (m->type == MS_T_COMPACTION) m->content = ms__answer_summary(a, part);
+        if (m->type == MS_T_COMPACTION && a->merged && a->code == MS_OK)
+            a->code = ms__fail_at(a->err, MS_E_UNSUPPORTED, "runtime_mode",
+                                  "the provider compacted messages of two stores: use "
+                                  "MS_RUNTIME_STORE, or ask for no compaction");
         if (m != all) m->flags = MS_FLAG_JOINED;
         thinks = thinks || part->kind == MS__ANSWER_THOUGHT;
         if (thinks) of = ms__answer_sum(of, m);
@@ -38097,7 +38154,9 @@ MS_API ms_result ms_answer(const ms_request_desc *desc, ms_str body, ms_answered
  * before it are covered. It holds where every covered message, with the results of its
  * calls, has a smaller number than the first that stays. So the number of the last one
  * covered is enough to find the cut again, with other options, too: messages that make no
- * item (thinking that is switched off, a delta) stay with what follows them.
+ * item (thinking that is switched off, a delta) stay with what follows them. Of a memory
+ * with a runtime store it holds in the store alone: a number of one store says nothing of
+ * the other one's.
  *
  * The stored message counts the messages that stay instead of naming the first of them:
  * a copy, a fork and a union give other numbers, and a message that is hidden later makes
@@ -38154,13 +38213,14 @@ static MS__NOINLINE ms_result ms__compact_read(const ms_request_desc *desc,
 
 /* Adds a group to those that are covered. *last becomes the largest number of its
  * messages; false: it must stay, since its agent's newest turn has a call without a
- * result, or its text is not complete yet. */
+ * result, its text is not complete yet, or it has messages of a runtime store. */
 static bool ms__compact_cover(ms__projector *p, const ms__group *g, uint64_t *last)
 {
     const ms__name *agent = ms__name_of(p, MS__NAME_AGENT, g->agent, ms__absent(), false);
     bool newest = g->kind == MS__ITEM_ASSISTANT && agent && agent->turn == g;
     for (const ms__item *item = g->first; item; item = item->next) {
         const ms__item *result = item->result;
+        if (item->runtime || (result && result->runtime)) return false;
         if (newest && (item->unfinished || (item->kind == MS__ITEM_CALL && !result)))
             return false;
         if (item->seq > *last) *last = item->seq;
@@ -38179,8 +38239,10 @@ static const ms__group *ms__compact_cut(ms__projector *p, uint64_t keep,
     uint64_t last = 0, messages = 0, all = p->cost;
     bool close = false, turn = false, some = false;
     for (const ms__group *g = begin; g; g = g->next) {
-        bool whole = g->first->seq > last;
-        if (p->question && p->question->seq < g->first->seq) break; /* it waits */
+        bool own = !g->first->runtime, whole = !own || g->first->seq > last;
+        const ms__item *question = p->question;
+        if (question && !question->runtime && (!own || question->seq < g->first->seq))
+            break; /* it waits */
         uint64_t stays = all - g->sizes[1];
         bool fits = stays <= keep, user = g->begin == g;
         bool better = !close || (fits && user && !turn);

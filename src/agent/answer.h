@@ -24,6 +24,16 @@
      MS_BIT(MS_T_STRATEGIC_PLAN) | MS_BIT(MS_T_SUGGESTED_PLAN) |                         \
      MS_BIT(MS_T_SCRIPT_PLAN) | MS_BIT(MS_T_DATA))
 
+/* Returns the store to which an answer is appended, as ms_memory_add does; NULL: the
+ * memory lacks it. */
+static ms_store *ms__answer_target(const ms_request_desc *desc)
+{
+    const ms_memory *memory = desc->memory;
+    if (!memory) return desc->store;
+    if (memory->runtime_mode != MS_RUNTIME_MERGE) return memory->store;
+    return memory->runtime != memory->store ? memory->runtime : NULL;
+}
+
 /* Keeps what an answer needs of its description, copied. */
 static MS__NOINLINE void ms__answer_describe(ms_answer_stream *a,
                                              const ms_request_desc *desc)
@@ -36,7 +46,8 @@ static MS__NOINLINE void ms__answer_describe(ms_answer_stream *a,
     own->stream = desc->stream;
     own->text_type = desc->text_type;
     own->sent = desc->sent;
-    own->store = memory ? memory->store : desc->store;
+    own->store = ms__answer_target(desc);
+    a->merged = memory && own->store != memory->store;
     own->location = memory ? memory->location : desc->location;
     own->opts.agent_key = desc->opts.agent_key;
     if (memory && !own->opts.agent_key.ptr) own->opts.agent_key = memory->agent_key;
@@ -80,6 +91,9 @@ MS_API ms_result ms_answer_begin(ms_answer_stream *a, const ms_request_desc *des
     if (!desc || !ms__profile_answers(desc->profile) ||
         !desc->store == !desc->memory || (desc->memory && !desc->memory->store))
         return ms__answer_none(desc, err);
+    if (!ms__answer_target(desc))
+        return ms__fail_at(err, MS_E_ARGUMENT, "runtime", "a memory needs a runtime "
+                           "store that is not its store");
     if (desc->text_type && ((unsigned)desc->text_type >= MS_TYPE_COUNT ||
                             !(MS_BIT(desc->text_type) & MS__SAID_TYPES)))
         return ms__fail_at(err, MS_E_TYPE, "text_type", "the texts of an answer are "
@@ -176,6 +190,10 @@ static MS__NOINLINE ms_envelope *ms__answer_messages(ms_answer_stream *a)
             !ms__args_repair(ms__answer_arena(a), &m->args))
             ms__answer_no_memory(a, m->args.text.len);
         if (m->type == MS_T_COMPACTION) m->content = ms__answer_summary(a, part);
+        if (m->type == MS_T_COMPACTION && a->merged && a->code == MS_OK)
+            a->code = ms__fail_at(a->err, MS_E_UNSUPPORTED, "runtime_mode",
+                                  "the provider compacted messages of two stores: use "
+                                  "MS_RUNTIME_STORE, or ask for no compaction");
         if (m != all) m->flags = MS_FLAG_JOINED;
         thinks = thinks || part->kind == MS__ANSWER_THOUGHT;
         if (thinks) of = ms__answer_sum(of, m);

@@ -4,7 +4,9 @@
  * before it are covered. It holds where every covered message, with the results of its
  * calls, has a smaller number than the first that stays. So the number of the last one
  * covered is enough to find the cut again, with other options, too: messages that make no
- * item (thinking that is switched off, a delta) stay with what follows them.
+ * item (thinking that is switched off, a delta) stay with what follows them. Of a memory
+ * with a runtime store it holds in the store alone: a number of one store says nothing of
+ * the other one's.
  *
  * The stored message counts the messages that stay instead of naming the first of them:
  * a copy, a fork and a union give other numbers, and a message that is hidden later makes
@@ -61,13 +63,14 @@ static MS__NOINLINE ms_result ms__compact_read(const ms_request_desc *desc,
 
 /* Adds a group to those that are covered. *last becomes the largest number of its
  * messages; false: it must stay, since its agent's newest turn has a call without a
- * result, or its text is not complete yet. */
+ * result, its text is not complete yet, or it has messages of a runtime store. */
 static bool ms__compact_cover(ms__projector *p, const ms__group *g, uint64_t *last)
 {
     const ms__name *agent = ms__name_of(p, MS__NAME_AGENT, g->agent, ms__absent(), false);
     bool newest = g->kind == MS__ITEM_ASSISTANT && agent && agent->turn == g;
     for (const ms__item *item = g->first; item; item = item->next) {
         const ms__item *result = item->result;
+        if (item->runtime || (result && result->runtime)) return false;
         if (newest && (item->unfinished || (item->kind == MS__ITEM_CALL && !result)))
             return false;
         if (item->seq > *last) *last = item->seq;
@@ -86,8 +89,10 @@ static const ms__group *ms__compact_cut(ms__projector *p, uint64_t keep,
     uint64_t last = 0, messages = 0, all = p->cost;
     bool close = false, turn = false, some = false;
     for (const ms__group *g = begin; g; g = g->next) {
-        bool whole = g->first->seq > last;
-        if (p->question && p->question->seq < g->first->seq) break; /* it waits */
+        bool own = !g->first->runtime, whole = !own || g->first->seq > last;
+        const ms__item *question = p->question;
+        if (question && !question->runtime && (!own || question->seq < g->first->seq))
+            break; /* it waits */
         uint64_t stays = all - g->sizes[1];
         bool fits = stays <= keep, user = g->begin == g;
         bool better = !close || (fits && user && !turn);

@@ -47,6 +47,8 @@ typedef struct ms__item {
     bool custom;              /* a call whose arguments are any text */
     bool unfinished;          /* its answer was interrupted */
     bool aside;               /* user text of another agent, which ends no turn */
+    bool runtime;             /* its message is of a memory's runtime store, and so is its
+                                 number */
     bool part;                /* another item of its message was counted */
     bool redacted;            /* thinking: `beside` is its data */
     uint64_t seq;
@@ -171,6 +173,7 @@ typedef struct ms__projector {
     size_t apart;               /* no item after it joins a group below this number */
     ms_str where;               /* of the first message that was read */
     bool several;               /* messages of several locations were read */
+    bool runtime;               /* the message being read is of a runtime store */
     const char *asked_member;   /* of a request for a compaction: its own member */
     ms__response previous;      /* see [previous] */
     unsigned response;          /* that of the message which is being read; 0: none */

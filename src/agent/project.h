@@ -581,6 +581,7 @@ static ms__item *ms__item_new(ms__projector *p, const ms_envelope *m, ms__item_k
     item->seq = m->seq;
     item->read = p->report.read;
     item->response = p->response;
+    item->runtime = p->runtime;
     item->joined = (m->flags & MS_FLAG_JOINED) != 0;
     item->unfinished = (m->flags & MS_FLAG_UNFINISHED) != 0;
     return item;
@@ -1182,7 +1183,8 @@ static bool ms__compaction_failed(ms_str block)
 }
 
 /* Adds a compaction of the reader. After one that keeps nothing, an answer that goes on
- * is a group of its own. */
+ * is a group of its own. One in a runtime store cannot tell what it covers of the store:
+ * it is passed over. */
 static void ms__compaction_add(ms__projector *p, const ms_envelope *m)
 {
     ms_str all, list = ms__absent(), reader = p->opts.agent_key, plain;
@@ -1204,6 +1206,7 @@ static void ms__compaction_add(ms__projector *p, const ms_envelope *m)
     c->n_groups = p->n_groups;
     p->compactions = c;
     if (!counts || (m->flags & (MS_FLAG_UNFINISHED | MS_FLAG_REDACTED))) return;
+    if (p->runtime) return;
     if (c->left_out > 0 && ms__has_rule(p->wire, MS__RAW_BLOCKS) &&
         ms__signed(p, m).ptr) {
         item->text = ms_json(ms__trim(ms_str_n(list.ptr + 1, list.len - 2)));

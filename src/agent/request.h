@@ -103,6 +103,7 @@ static ms_result ms__project_read(ms__projector *p, const ms_request_desc *desc,
     ms_result code = MS_OK, closed = MS_OK;
     while (code == MS_OK && (msg = it ? ms_next(it)
                                       : desc->next(desc->next_ctx)) != NULL) {
+        p->runtime = it && it->history.memory && it->history.source > 0;
         ms__item_read(p, msg);
         code = ms__project_add(p, msg, err);
     }
@@ -131,13 +132,16 @@ static MS__NOINLINE ms_result ms__compaction_kept(ms__projector *p, ms_store *st
     return ms_cursor_close(it, err);
 }
 
-/* Returns whether a group reaches beyond what a compaction covers. */
+/* Returns whether a group reaches beyond what a compaction covers, which is nothing of a
+ * runtime store. */
 static bool ms__group_stays(const ms__group *g, uint64_t seq, uint64_t read)
 {
     for (const ms__item *item = g->first; item; item = item->next) {
         const ms__item *of[2] = {item, item->result};
         for (int i = 0; i < 2; i++)
-            if (of[i] && (seq ? of[i]->seq >= seq : of[i]->read >= read)) return true;
+            if (of[i] && (of[i]->runtime ||
+                          (seq ? of[i]->seq >= seq : of[i]->read >= read)))
+                return true;
     }
     return false;
 }
@@ -171,16 +175,25 @@ static void ms__compaction_put(ms__projector *p, const ms__compaction *c, uint64
     p->report.compaction_seq = c->seq;
 }
 
+/* Returns the store whose numbers the messages have, but for those of a runtime store;
+ * NULL: it is unknown. */
+static ms_store *ms__store_of(const ms_request_desc *desc)
+{
+    const ms_cursor *it = desc->cursor;
+    const ms_memory *memory = it ? it->history.memory : desc->memory;
+    return memory ? memory->store : it ? it->store : desc->store;
+}
+
 /* Finds the newest compaction that has something for the provider. Messages of a
- * caller's own function, or of a cursor, are counted as they were read; where they are
- * of several locations, it is unknown what a compaction covers. */
+ * caller's own function are counted as they were read. Where messages are of several
+ * locations, it is unknown what a compaction covers. */
 static MS__NOINLINE ms_result ms__compaction_use(ms__projector *p,
                                                  const ms_request_desc *desc,
                                                  ms_error *err)
 {
-    ms_store *store = desc->memory ? desc->memory->store : desc->store;
+    ms_store *store = ms__store_of(desc);
     const ms__compaction *c = p->compactions;
-    for (; c && (!c->item || (!store && p->several)); c = c->before)
+    for (; c && (!c->item || p->several); c = c->before)
         p->report.compaction_unusable++;
     if (!c) return MS_OK;
     uint64_t seq = store ? c->seq : 0, there = store ? 0 : c->read - 1;

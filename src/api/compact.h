@@ -31,7 +31,13 @@
  * over and counted (report->compaction_unusable), as is one of Anthropic that failed: its
  * content is null. Of the messages that it keeps, those that are not there are counted
  * (report->compaction_missing). Where thinking is bound to all before it, messages that
- * stay lose theirs. */
+ * stay lose theirs. Messages of a caller's own function (desc.next) are counted as they
+ * come.
+ *
+ * Of a memory with MS_RUNTIME_MERGE a compaction covers messages of `store` alone, and is
+ * appended there: all of `runtime` stays, and so does a call whose result is in it. One
+ * in `runtime` is passed over and counted, an answer with one is MS_E_UNSUPPORTED. A long
+ * run needs MS_RUNTIME_STORE. */
 
 /* What a summary needs of the model, in words that every provider takes. */
 #define MS_COMPACT_PROMPT                                                              \
@@ -44,8 +50,8 @@
 typedef struct ms_compaction_plan {
     bool due;                  /* cost is beyond opts.compact_at */
     uint64_t cost;             /* of all that a request has now, in tokens */
-    uint64_t first_seq, upto;  /* the first and the last message to cover; 0: nothing can
-                                  be covered now */
+    uint64_t first_seq, upto;  /* the first and the last message to cover, of the store;
+                                  0: nothing can be covered now */
     uint64_t messages;         /* covered */
     uint64_t kept;             /* cost of the messages that stay */
 } ms_compaction_plan;

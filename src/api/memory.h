@@ -6,12 +6,18 @@
  * and global messages. Limits here count messages; a request bounds its tokens by
  * opts.budget, see [api-request]. */
 
-/* Messages that the agent adds while it runs. */
+/* Messages that the agent adds while it runs: by ms_memory_add and ms_answer. */
 typedef enum ms_runtime {
     MS_RUNTIME_STORE,         /* they are appended to `store` */
     MS_RUNTIME_MERGE,         /* they are appended to `runtime`; each block of a history
-                                 has the messages of `store`, then those */
-    MS_RUNTIME_IGNORE         /* ms_memory_add checks the message and stores nothing */
+                                 has the messages of `store`, then those, also where
+                                 others append to `store` later. Add the user's text of
+                                 the run by ms_memory_add, too, or before it. At the end
+                                 append to `store` what shall stay, and empty `runtime`.
+                                 A compaction covers messages of `store` alone, see
+                                 [api-compact] */
+    MS_RUNTIME_IGNORE         /* ms_memory_add checks the message and stores nothing;
+                                 ms_answer appends to `store` */
 } ms_runtime;
 
 typedef enum ms_scope_kind {
@@ -62,7 +68,7 @@ typedef struct ms_memory {
     ms_arena *arena;          /* see ms_query: without one a message that streams shows
                                  its initial text alone. Also for team_by_agent with
                                  team_limit */
-    ms_runtime runtime_mode;  /* of ms_memory_add; 0: STORE */
+    ms_runtime runtime_mode;  /* of ms_memory_add and ms_answer; 0: STORE */
     ms_store *runtime;        /* MERGE: an arena store, yours to open and close */
 } ms_memory;
 
@@ -90,10 +96,10 @@ MS_API ms_result ms_shared_memory_init(ms_memory *memory, ms_store *store,
                                        ms_str name_space, ms_str agent_key,
                                        const ms_str *subordinates, size_t n_subordinates,
                                        ms_error *err);
-/* Appends a message for every agent: global_observation, synthesis, user_message or
- * assistant_message (others: MS_E_TYPE). An assistant_message has the agent key
- * of its author, by default the memory's, so that other agents' requests have it as user
- * text. The others are stored without agent key; from_worker of a global_observation is
- * the agent's key unless set. */
+/* Appends a message for every agent, to `store` whatever runtime_mode is:
+ * global_observation, synthesis, user_message or assistant_message (others: MS_E_TYPE).
+ * An assistant_message has the agent key of its author, by default the memory's, so that
+ * other agents' requests have it as user text. The others are stored without agent key;
+ * from_worker of a global_observation is the agent's key unless set. */
 MS_API ms_result ms_memory_broadcast(const ms_memory *memory, const ms_envelope *m,
                                      uint64_t *seq, ms_error *err);

@@ -157,7 +157,10 @@ typedef struct ms_request_desc {
     ms_str location;           /* of `store`; absent or empty: MS_E_ARGUMENT */
     const ms_memory *memory;   /* the history of its agent, as a timeline, without its
                                   by_time; opts.agent_key is that of the agent unless
-                                  set */
+                                  set. With MS_RUNTIME_MERGE its `store`, then its
+                                  `runtime`, to which ms_answer appends: numbers in
+                                  reports, calls and answers are those of the store that
+                                  has the message */
     ms_cursor *cursor;         /* yours to open and close */
     ms_next_fn next;           /* returns NULL after the last */
     void *next_ctx;
@@ -280,7 +283,8 @@ typedef struct ms_calls {
 /* Lists the calls of the newest answer that have no result yet, of the agent of desc (a
  * memory's, or opts.agent_key; absent: of each agent). Pairs are those of ms_request.
  * Delegations are not calls to run. desc needs a store or a memory; of a profile nothing
- * is used. The list and its texts are in the arena. MS_E_DAMAGED: a message was skipped,
+ * is used. The list and its texts are in the arena. Append the results where ms_answer
+ * appends: of a memory by ms_memory_add. MS_E_DAMAGED: a message was skipped,
  * which may be a result; then, and after any other failure, the list is empty.
  *
  *     while (ms_pending(&ask, &arena, &calls, &err) == MS_OK && !calls.answered) {
@@ -292,7 +296,8 @@ MS_API ms_result ms_pending(const ms_request_desc *desc, ms_arena *arena, ms_cal
                             ms_error *err);
 
 /* ---- Responses: the provider's response becomes messages of the location (or of the
- * memory's, with its agent key): text, thinking and calls in their order, all but the
+ * memory's, with its agent key, in the store to which ms_memory_add appends; with
+ * MS_RUNTIME_IGNORE in its `store`): text, thinking and calls in their order, all but the
  * first JOINED. agent_key and model are those of opts; an absent model is taken from the
  * response. Thinking is stored as REASONING, with the provider's signature in `extra`
  * (see [project]), and what only the provider reads (a hosted call) as MULTIMODAL_PART; a
@@ -328,10 +333,12 @@ typedef struct ms_answered {
  * names the missing member, the reason to stop, the provider whose answer it is, or how
  * the body begins. MS_E_SYNTAX, MS_E_DEPTH: an object is damaged or too deep;
  * line, column and offset are those in the object. MS_E_ARGUMENT: desc has no store or
- * memory. In each case nothing was stored, and out has no messages and no calls. If the
- * usage note fails, the messages stay, and out->messages is not 0: repeat ms_note_usage,
- * not the call. A process that dies between the two leaves an answer without usage. A
- * response that is given twice is stored twice. */
+ * memory, or a memory with MS_RUNTIME_MERGE no runtime store. MS_E_UNSUPPORTED: a
+ * compaction, and a memory with MS_RUNTIME_MERGE. In each case nothing was stored, and
+ * out has no messages and no calls. If the usage note fails, the messages stay, and
+ * out->messages is not 0: repeat ms_note_usage, not the call. A process that dies between
+ * the two leaves an answer without usage. A response that is given twice is stored
+ * twice. */
 MS_API ms_result ms_answer(const ms_request_desc *desc, ms_str body, ms_answered *out,
                            ms_error *err);
 

@@ -235,6 +235,7 @@ struct ms_answer_stream {
     bool in_line, in_comment, begun, at_once;
     unsigned char done;        /* letters of "[DONE]" that were read */
     bool framed;               /* the line of the event is "data: ..." */
+    bool merged;               /* desc.store is the runtime store of a memory */
     bool chosen;               /* choice_index is known */
     int64_t choice_index;      /* of the answer that is read, where several come */
     ms_str choice;             /* of the event that is being read */

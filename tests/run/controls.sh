@@ -2164,6 +2164,44 @@ controls()
     control late_result_is_covered gcc test_compact \
         cut_never_stands_between_a_call_and_its_result 100 \
         ms__group_stays '{item, item->result}' '{item, NULL}'
+    control runtime_store_is_covered gcc test_compact \
+        compaction_covers_no_message_of_a_runtime_store 100 \
+        ms__group_stays 'of[i]->runtime ||' 'false ||'
+    control numbers_of_two_stores_are_compared gcc test_compact \
+        compaction_covers_no_message_of_a_runtime_store 100 \
+        ms__compact_cut '!own || g->first->seq > last' 'g->first->seq > last'
+    control plan_covers_a_runtime_store gcc test_compact \
+        plan_covers_nothing_when_all_is_in_a_runtime_store 100 \
+        ms__compact_cover 'item->runtime || (result && result->runtime)' 'false'
+    control result_in_a_runtime_store_is_covered gcc test_compact \
+        compaction_covers_no_group_that_a_runtime_store_continues 100 \
+        ms__compact_cover '|| (result && result->runtime)' ''
+    control compaction_of_a_runtime_store_is_used gcc test_compact \
+        compaction_in_a_runtime_store_is_refused_or_passed_over 100 \
+        ms__compaction_add 'if (p->runtime) return;' ''
+    control compaction_is_answered_to_a_runtime_store gcc test_compact \
+        compaction_in_a_runtime_store_is_refused_or_passed_over 100 \
+        ms__answer_messages 'a->merged &&' 'false &&'
+    control answer_passes_the_runtime_store gcc test_request \
+        loop_over_a_runtime_store_is_as_one_over_the_store 100 \
+        ms__answer_target 'memory->runtime != memory->store ? memory->runtime : NULL' \
+        'memory->store'
+    control answer_to_no_runtime_store gcc test_request \
+        answer_is_refused_when_its_memory_has_no_runtime_store 100 \
+        ms_answer_begin '!ms__answer_target(desc)' 'false'
+    control ignored_answer gcc test_request \
+        answer_is_stored_where_a_memory_ignores_what_is_added 100 \
+        ms__answer_target 'memory->runtime_mode != MS_RUNTIME_MERGE' \
+        'memory->runtime_mode == MS_RUNTIME_STORE'
+    control tail_of_a_cursor_is_what_it_reads gcc test_compact \
+        cursor_of_the_caller_has_the_tail_of_its_location 100 \
+        ms__store_of 'it ? it->store' 'it ? NULL'
+    control tail_of_a_history_is_what_it_reads gcc test_compact \
+        cursor_of_the_caller_has_the_tail_of_its_location 100 \
+        ms__store_of 'memory ? memory->store' 'it && memory ? NULL : memory ? memory->store'
+    control compaction_of_several_locations_is_used gcc test_compact \
+        compaction_is_read_from_a_cursor_of_one_location 100 \
+        ms__compaction_use '!c->item || p->several' '!c->item'
     control cut_off_summary_is_stored gcc test_compact wrong_compactions_are_refused 100 \
         ms__compact_body 'ms__stop_cuts(ms_str_of(out->stop))' 'false'
     control interrupted_text_runs_on gcc test_thinking thinking_is_sent_only_where_it_stood 100 \

@@ -772,6 +772,205 @@ TEST(compaction_is_read_from_a_cursor_of_one_location)
 }
 
 
+/* ---- a memory with a runtime store ---- */
+
+/* A store of four turns, a runtime store whose numbers begin after `others` messages, and
+ * a memory of both. */
+typedef struct merged {
+    test_store s, runtime;
+    ms_memory memory;
+    ms_request_desc ask;
+} merged;
+
+static void merged_open(merged *m, const char *provider, unsigned others)
+{
+    m->s = heap();
+    m->runtime = heap();
+    for (unsigned i = 0; i < 4; i++) add_turn(m->s.store, CHAT, i);
+    for (unsigned i = 0; i < others; i++)
+        put(m->runtime.store, MS_STR("other"), ms_user_message(ms_text("x")));
+    ms_memory_init(&m->memory, m->s.store, CHAT, MS_STR("a"));
+    m->memory.runtime_mode = MS_RUNTIME_MERGE;
+    m->memory.runtime = m->runtime.store;
+    m->ask = ask_of(NULL, ms_str_n(NULL, 0), provider);
+    m->ask.memory = &m->memory;
+}
+
+static void merged_close(merged *m)
+{
+    store_close(&m->runtime);
+    store_close(&m->s);
+}
+
+static void merged_add(const merged *m, ms_envelope e)
+{
+    ms_error err;
+    must_ok(ms_memory_add(&m->memory, &e, NULL, &err), &err, "add");
+}
+
+/* Numbers of the two stores are not compared: whether those of the runtime store are
+ * smaller or larger, its messages stay, and no plan covers them. */
+TEST(compaction_covers_no_message_of_a_runtime_store)
+{
+    for (unsigned others = 0; others < 80; others += 40) {
+        merged m;
+        ms_project_report report;
+        merged_open(&m, "openai", others);
+        (void)compacts(&m.ask, 16, "SUMMARY");
+        merged_add(&m, ms_user_message(ms_text("question-7.")));
+        merged_add(&m, ms_assistant_message(ms_text("answer-7.")));
+        merged_add(&m, ms_user_message(ms_text("question-8.")));
+        ms_str body = body_of(&m.ask, &report);
+        assert_string_equal(questions_in(body, 9), "78");
+        assert_true(has_text(body, "SUMMARY"));
+        assert_int_equal(report.compacted, 8);
+        assert_int_equal(report.compaction_missing, 0);
+        (void)add_turn(m.s.store, CHAT, 4);
+        assert_string_equal(questions_in(body_of(&m.ask, NULL), 9), "478");
+        ms_compaction_plan plan = plan_of(&m.ask, 0);
+        assert_int_equal(plan.upto, 21);
+        assert_int_equal(plan.messages, 2);
+        ms_buf out = {&arena, NULL, 0, 0};
+        assert_int_equal(ms_compact_request(&m.ask, &plan, MS_STR("sum up"), ms_buf_write,
+                                            &out, NULL), MS_OK);
+        assert_string_equal(questions_in(ms_buf_text(&out), 9), "4");
+        (void)compacts(&m.ask, plan.upto, "SECOND");
+        body = body_of(&m.ask, &report);
+        assert_string_equal(questions_in(body, 9), "78");
+        assert_true(has_text(body, "SECOND"));
+        assert_int_equal(plan_of(&m.ask, 0).upto, 0);
+        merged_close(&m);
+    }
+}
+
+/* A result in the runtime store keeps its call, also where more than the plan is covered,
+ * and an answer that goes on in it keeps its beginning. */
+TEST(compaction_covers_no_group_that_a_runtime_store_continues)
+{
+    for (unsigned others = 0; others < 80; others += 40)
+        for (int result = 0; result < 2; result++) {
+            merged m;
+            ms_compaction_plan plan;
+            merged_open(&m, "openai", others);
+            ms_envelope call = ms_action(MS_STR("f"), ms_json(MS_STR("{}")), MS_STR("c"));
+            call.agent_key = MS_STR("a");
+            put(m.s.store, CHAT, ms_user_message(ms_text("question-5.")));
+            uint64_t seq = put(m.s.store, CHAT, call);
+            if (result) merged_add(&m, ms_observation(ms_text("result-5."), MS_STR("c")));
+            else merged_add(&m, ms_action(MS_STR("g"), ms_json(MS_STR("{}")), MS_STR("d")));
+            merged_add(&m, ms_user_message(ms_text("question-6.")));
+            plan = plan_of(&m.ask, 0);
+            assert_int_equal(plan.upto, seq - 1);
+            (void)compacts(&m.ask, result ? seq : plan.upto, "SUMMARY");
+            ms_str body = body_of(&m.ask, NULL);
+            assert_string_equal(questions_in(body, 9), "6");
+            assert_true(has_text(body, "\"name\":\"f\""));
+            assert_true(has_text(body, result ? "result-5." : "\"name\":\"g\""));
+            merged_close(&m);
+        }
+}
+
+/* A compaction in the runtime store cannot tell what it covers of the store. One of a
+ * provider is refused with its answer, any other is passed over and counted. */
+TEST(compaction_in_a_runtime_store_is_refused_or_passed_over)
+{
+    merged m;
+    ms_error err;
+    ms_answered out;
+    ms_answer_stream stream;
+    ms_project_report report;
+    merged_open(&m, "anthropic", 0);
+    merged_add(&m, ms_user_message(ms_text("question-5.")));
+    assert_int_equal(ms_answer(&m.ask, ms_str_of(of_anthropic), &out, &err),
+                     MS_E_UNSUPPORTED);
+    assert_string_equal(err.path, "runtime_mode");
+    assert_true(has_text(ms_str_of(err.message), "MS_RUNTIME_STORE"));
+    assert_int_equal(out.messages, 0);
+    assert_int_equal(messages_of(m.runtime.store, CHAT), 1);
+    assert_int_equal(messages_of(m.s.store, CHAT), 16);
+    assert_int_equal(ms_answer_begin(&stream, &m.ask, &err), MS_OK);
+    assert_int_equal(ms_answer_feed(&stream, ms_str_of(of_anthropic), &err), MS_OK);
+    assert_int_equal(ms_answer_end(&stream, &out, &err), MS_E_UNSUPPORTED);
+    assert_string_equal(err.path, "runtime_mode");
+    (void)body_of(&m.ask, &report);
+    assert_int_equal(report.compaction_unusable, 1); /* it stays unfinished */
+    ms_envelope c = ms_message(MS_T_COMPACTION, ms_text("SUMMARY"));
+    c.extra = MS_STR("{\"compaction\":{\"keep\":0}}");
+    merged_add(&m, c);
+    merged_add(&m, ms_user_message(ms_text("question-6.")));
+    ms_str body = body_of(&m.ask, &report);
+    assert_string_equal(questions_in(body, 9), "012356");
+    assert_false(has_text(body, "SUMMARY"));
+    assert_int_equal(report.compaction_unusable, 2);
+    assert_int_equal(report.compaction_seq, 0);
+    merged_close(&m);
+}
+
+/* Without messages in the store nothing can be covered. */
+TEST(plan_covers_nothing_when_all_is_in_a_runtime_store)
+{
+    merged m;
+    merged_open(&m, "openai", 0);
+    m.memory.location = MS_STR("new");
+    for (unsigned i = 0; i < 4; i++) {
+        merged_add(&m, ms_user_message(ms_text("question")));
+        merged_add(&m, ms_assistant_message(ms_text("answer")));
+    }
+    m.ask.opts.compact_at = 1;
+    ms_compaction_plan plan = plan_of(&m.ask, 0);
+    assert_true(plan.due);
+    assert_int_equal(plan.upto, 0);
+    merged_close(&m);
+}
+
+/* ---- a cursor of the caller ---- */
+
+/* The tail is counted in the location, also where a cursor leaves messages out, or has
+ * them in blocks. */
+TEST(cursor_of_the_caller_has_the_tail_of_its_location)
+{
+    test_store s = heap();
+    ms_cursor it;
+    ms_project_report report;
+    for (unsigned i = 0; i < 4; i++) {
+        add_turn(s.store, CHAT, i);
+        for (int k = 0; k < 5; k++)
+            put(s.store, CHAT, ms_message(MS_T_REASONING, ms_text("hm")));
+    }
+    ms_request_desc ask = ask_of(s.store, CHAT, "openai");
+    (void)compacts(&ask, 27, "SUMMARY");
+    put(s.store, CHAT, ms_user_message(ms_text("question-4.")));
+    ms_str same = body_of(&ask, NULL);
+    assert_string_equal(questions_in(same, 9), "34");
+    ask.store = NULL;
+    ask.cursor = &it;
+    ms_query q = {.location = CHAT};
+    q.types = MS_TYPES_ALL & ~MS_BIT(MS_T_REASONING);
+    assert_int_equal(ms_query_open(s.store, &q, &it, NULL), MS_OK);
+    same_text(body_of(&ask, &report), same);
+    assert_int_equal(report.compaction_missing, 0);
+    (void)ms_cursor_close(&it, NULL);
+    ms_memory memory;
+    ms_memory_init(&memory, s.store, CHAT, MS_STR("a"));
+    ask.opts.agent_key = memory.agent_key;
+    assert_int_equal(ms_get_history(&memory, &it, NULL), MS_OK); /* without REASONING */
+    assert_string_equal(questions_in(body_of(&ask, NULL), 9), "34");
+    (void)ms_cursor_close(&it, NULL);
+    ms_envelope c = ms_message(MS_T_COMPACTION, ms_text("OWN"));
+    c.extra = MS_STR("{\"compaction\":{\"keep\":0}}");
+    c.agent_key = memory.agent_key;
+    put(s.store, CHAT, c);
+    put(s.store, CHAT, ms_user_message(ms_text("question-5.")));
+    memory.agent_types = MS_TYPES_ALL;
+    assert_int_equal(ms_get_history(&memory, &it, NULL), MS_OK);
+    ms_str body = body_of(&ask, &report);
+    assert_string_equal(questions_in(body, 9), "5");
+    assert_true(has_text(body, "OWN"));
+    (void)ms_cursor_close(&it, NULL);
+    store_close(&s);
+}
+
+
 /* ---- what providers make by themselves ---- */
 
 /* The answer goes back to its maker as it came, without what was before it; another

@@ -1160,6 +1160,130 @@ TEST(request_over_a_memory_is_as_one_over_the_store)
         fail_msg("not %.*s", (int)body.len, body.ptr);
 }
 
+/* Runs a loop over a memory until the agent has answered; *bodies: all its requests. */
+static void run_loop(const ms_memory *memory, const char *provider,
+                     const char *const answers[2], bool streams, ms_buf *bodies)
+{
+    ms_request_desc desc = desc_of(provider);
+    ms_calls calls;
+    ms_error err;
+    size_t n = 0;
+    ms_envelope m = ms_user_message(ms_text("Will it rain?"));
+    desc.store = NULL;
+    desc.memory = memory;
+    assert_int_equal(ms_memory_add(memory, &m, NULL, NULL), MS_OK);
+    for (;;) {
+        if (ms_pending(&desc, &arena, &calls, &err) != MS_OK) fail_msg("%s", err.message);
+        if (calls.answered) break;
+        assert_int_equal(calls.abandoned, 0);
+        for (size_t i = 0; i < calls.count; i++) {
+            m = ms_observation(ms_text("rain"), calls.items[i].id);
+            m.agent_key = calls.items[i].agent_key;
+            assert_int_equal(ms_memory_add(memory, &m, NULL, NULL), MS_OK);
+        }
+        ms_str body = body_of(&desc, NULL);
+        assert_int_equal(ms_buf_write(bodies, body.ptr, body.len), MS_OK);
+        assert_true(n < 2);
+        ms_answer_stream a;
+        ms_str text = ms_str_of(answers[n++]);
+        if (streams) {
+            assert_int_equal(ms_answer_begin(&a, &desc, NULL), MS_OK);
+            assert_int_equal(ms_answer_feed(&a, text, NULL), MS_OK);
+            assert_int_equal(ms_answer_end(&a, NULL, NULL), MS_OK);
+        } else {
+            assert_int_equal(ms_answer(&desc, text, NULL, NULL), MS_OK);
+        }
+    }
+    assert_int_equal(n, 2);
+}
+
+static uint64_t messages_in(ms_store *in)
+{
+    ms_stat stat;
+    assert_int_equal(ms_store_stat(in, &stat, NULL), MS_OK);
+    return stat.messages;
+}
+
+/* What an agent adds and what its model answers goes to one store, in one order. */
+TEST(loop_over_a_runtime_store_is_as_one_over_the_store)
+{
+    static const char *const of_chat[2] = {
+        "{\"choices\":[{\"message\":{\"tool_calls\":[{\"id\":\"call_1\",\"function\":{\"name\":"
+        "\"weather\",\"arguments\":\"{}\"}}]}}],\"usage\":{\"prompt_tokens\":3,"
+        "\"completion_tokens\":4}}",
+        "{\"choices\":[{\"message\":{\"content\":\"It will rain.\"}}]}"};
+    static const char *const of_anthropic[2] = {
+        "{\"type\":\"message\",\"model\":\"m\",\"stop_reason\":\"tool_use\",\"content\":[{\"type\":"
+        "\"text\",\"text\":\"I look.\"},{\"type\":\"tool_use\",\"id\":\"c\",\"name\":\"f\","
+        "\"input\":{}}]}",
+        "{\"type\":\"message\",\"model\":\"m\",\"stop_reason\":\"end_turn\",\"content\":[{\"type\":"
+        "\"text\",\"text\":\"It will rain.\"}]}"};
+    for (int round = 0; round < 4; round++) {
+        ms_buf want = {&arena, NULL, 0, 0}, got = {&arena, NULL, 0, 0};
+        const char *provider = round % 2 ? "anthropic" : "openai";
+        const char *const *answers = round % 2 ? of_anthropic : of_chat;
+        ms_memory memory;
+        (void)open_store(NULL);
+        for (int merges = 0; merges < 2; merges++) {
+            ms_store *runtime = NULL;
+            assert_int_equal(ms_mem_reset(store, NULL), MS_OK);
+            add(ms_user_message(ms_text("earlier")));
+            ms_memory_init(&memory, store, CHAT, MS_STR("a"));
+            if (merges) assert_int_equal(ms_mem_open(&runtime, NULL, NULL), MS_OK);
+            memory.runtime = runtime;
+            memory.runtime_mode = merges ? MS_RUNTIME_MERGE : MS_RUNTIME_STORE;
+            run_loop(&memory, provider, answers, round > 1, merges ? &got : &want);
+            uint64_t run = round % 2 ? 5 : 4;
+            assert_int_equal(messages_in(store), merges ? 1 : 1 + run);
+            if (merges) assert_int_equal(messages_in(runtime), run);
+            ms_close(runtime);
+        }
+        if (!ms_str_equal(ms_buf_text(&want), ms_buf_text(&got)))
+            fail_msg("round %d:\n%.*s\ninstead of\n%.*s", round, (int)got.len, got.ptr,
+                     (int)want.len, want.ptr);
+    }
+}
+
+/* What a memory ignores is what ms_memory_add is given: answers are stored. */
+TEST(answer_is_stored_where_a_memory_ignores_what_is_added)
+{
+    ms_memory memory;
+    ms_answered out;
+    ms_request_desc desc = desc_of("openai");
+    ms_memory_init(&memory, store, CHAT, MS_STR("a"));
+    memory.runtime_mode = MS_RUNTIME_IGNORE;
+    desc.store = NULL;
+    desc.memory = &memory;
+    add(ms_user_message(ms_text("u")));
+    assert_int_equal(ms_answer(&desc, MS_STR("{\"choices\":[{\"message\":{\"content\":\"x\"}}]}"),
+                               &out, NULL), MS_OK);
+    assert_int_equal(out.messages, 1);
+    assert_int_equal(messages_in(store), 2);
+}
+
+/* An answer to a memory that merges needs its runtime store. */
+TEST(answer_is_refused_when_its_memory_has_no_runtime_store)
+{
+    ms_memory memory;
+    ms_error err;
+    ms_answer_stream stream;
+    ms_request_desc desc = desc_of("openai");
+    ms_str body = MS_STR("{\"choices\":[{\"message\":{\"content\":\"x\"}}]}");
+    ms_memory_init(&memory, store, CHAT, MS_STR("a"));
+    memory.runtime_mode = MS_RUNTIME_MERGE;
+    desc.store = NULL;
+    desc.memory = &memory;
+    for (int i = 0; i < 2; i++) {
+        memory.runtime = i ? store : NULL;
+        assert_int_equal(ms_answer(&desc, body, NULL, &err), MS_E_ARGUMENT);
+        assert_string_equal(err.path, "runtime");
+        assert_int_equal(ms_answer_begin(&stream, &desc, &err), MS_E_ARGUMENT);
+        assert_string_equal(err.path, "runtime");
+        assert_int_equal(ms_answer_end(&stream, NULL, &err), MS_E_CLOSED);
+    }
+    assert_int_equal(messages_in(store), 0);
+}
+
 /* A call with text is one message. */
 TEST(newest_counts_messages)
 {
