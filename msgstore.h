@@ -2477,7 +2477,8 @@ MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void
  * A compaction is a message of the type COMPACTION: a summary of what stands before it,
  * or the items that a provider made of that. It is appended; nothing is deleted. A
  * request has the newest one, the messages before it that stay, and what follows it;
- * every view has all messages. Taking the conversation back to before it (ms_rewind)
+ * every view has all messages. A covered call whose result came later, as of a background
+ * job, goes back with that result. Taking the conversation back to before it (ms_rewind)
  * undoes it.
  *
  *     ms_compaction_plan plan;
@@ -2505,7 +2506,7 @@ MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void
  * over and counted (report->compaction_unusable), as is one of Anthropic that failed: its
  * content is null. Of the messages that it keeps, those that are not there are counted
  * (report->compaction_missing). Where thinking is bound to all before it, messages that
- * stay lose theirs. */
+ * stay lose theirs, as do those between it and a late result of a covered call. */
 
 /* What a summary needs of the model, in words that every provider takes. */
 #define MS_COMPACT_PROMPT                                                              \
@@ -31568,6 +31569,7 @@ typedef struct ms__element {
 typedef struct ms__thinking_check {
     uint64_t of, sum; /* the stored hash, and the hash of the present messages */
     bool has_of, edited;
+    bool late;        /* a call before the compaction has a result that came after it */
 } ms__thinking_check;
 
 typedef struct ms__item {
@@ -32573,7 +32575,8 @@ MS_API MS__RARE ms_result ms_parts(const ms_part *parts, size_t n, ms_arena *are
  *   reasoning                                   signed thinking, see below, else nothing
  *   approval_required, delta                    nothing
  *   compaction                                  in the place of all that it covers: its
- *                                               items, or its text as the user's
+ *                                               items, or its text as the user's. A call
+ *                                               that it covers stays with a late result
  *
  * Thinking. A provider refuses signed thinking that was altered, or that another provider
  * or model signed. Of which turns it goes back is a policy, of opts.thinking or the
@@ -33177,11 +33180,11 @@ static void ms__thinking_check_add(ms__projector *p, const ms_envelope *m,
     if (m->flags & (MS_FLAG_AMENDED | MS_FLAG_REDACTED)) check->edited = true;
 }
 
-/* Returns whether the answer of thinking is unaltered. */
+/* Returns whether the answer of thinking is unaltered, and what it is bound to. */
 static bool ms__thought_holds(const ms__item *thought)
 {
     const ms__thinking_check *s = thought->thinking_check;
-    return s && (s->has_of ? s->of == s->sum : !s->edited);
+    return s && !s->late && (s->has_of ? s->of == s->sum : !s->edited);
 }
 
 /* ---- Step 4: ids. */
@@ -33893,6 +33896,21 @@ static size_t ms__old_results(const ms__projector *p, size_t n)
     return fresh > 0 && n > fresh ? (n - fresh) / step * step : 0;
 }
 
+/* Marks thinking that was made after the compaction in use, but before the result of a
+ * call came that stands before it: it is bound to a list without that. */
+static void ms__late_results(const ms__projector *p, const ms__group *g)
+{
+    uint64_t newest = 0; /* result, as read */
+    for (; g; g = g->next)
+        for (const ms__item *item = g->first; item; item = item->next) {
+            bool old = g->number < p->since;
+            if (!old && item->thinking_check && item->read < newest)
+                item->thinking_check->late = true;
+            if (old && item->result && item->result->read > newest)
+                newest = item->result->read;
+        }
+}
+
 /* Finds the turns whose thinking is sent with the running one. Thinking is bound to all
  * that stood before it: it is sent if the window began at the same group when its turn
  * began, with the same results shortened, and nothing before it was edited. */
@@ -33920,6 +33938,7 @@ static void ms__bound_turns(ms__projector *p, const ms__group *start)
             edited = item->kind == MS__ITEM_THOUGHT && !ms__thought_holds(item);
         if (edited) p->edited = g->number;
     }
+    if (bound) ms__late_results(p, start);
 }
 
 /* Returns whether the thinking of a group is asked for. */
@@ -35073,31 +35092,98 @@ static MS__NOINLINE ms_result ms__compaction_kept(ms__projector *p, ms_store *st
     return ms_cursor_close(it, err);
 }
 
-/* Returns whether a group reaches beyond what a compaction covers. */
-static bool ms__group_stays(const ms__group *g, uint64_t seq, uint64_t read)
+/* Returns whether an item, or its result, is beyond what a compaction covers. */
+static bool ms__item_stays(const ms__item *item, uint64_t seq, uint64_t read)
 {
-    for (const ms__item *item = g->first; item; item = item->next) {
-        const ms__item *of[2] = {item, item->result};
-        for (int i = 0; i < 2; i++)
-            if (of[i] && (seq ? of[i]->seq >= seq : of[i]->read >= read)) return true;
-    }
+    const ms__item *of[2] = {item, item->result};
+    for (int i = 0; i < 2; i++)
+        if (of[i] && (seq ? of[i]->seq >= seq : of[i]->read >= read)) return true;
     return false;
 }
 
-/* Puts a compaction in the place of the groups that it covers. */
+/* Returns whether a group reaches beyond what a compaction covers. */
+static bool ms__group_stays(const ms__group *g, uint64_t seq, uint64_t read)
+{
+    const ms__item *item = g->first;
+    while (item && !ms__item_stays(item, seq, read)) item = item->next;
+    return item != NULL;
+}
+
+/* Returns the last item of a message, with thinking that stands right before it. *stays:
+ * one of them is beyond what a compaction covers. */
+static ms__item *ms__message_end(ms__item *item, uint64_t seq, uint64_t read, bool *stays)
+{
+    for (*stays = false;; item = item->next) {
+        *stays = *stays || ms__item_stays(item, seq, read);
+        if (!item->next ||
+            (item->kind != MS__ITEM_THOUGHT && item->next->read != item->read))
+            return item;
+    }
+}
+
+/* Takes the covered messages out of a group of which a part stays: a call whose result
+ * came later, or the rest of an answer. A call keeps the thinking of its answer, unless
+ * that must lead an item which is gone. */
+static void ms__group_reduce(ms__projector *p, ms__group *g, uint64_t seq, uint64_t read)
+{
+    bool stays, leads = ms__has_rule(p->wire, MS__THOUGHT_LEADS);
+    uint64_t count = g->count, cost = g->cost;
+    ms__item **at = &g->first, *thought[2] = {NULL, NULL}, *last = NULL;
+    while (*at) {
+        ms__item *item = *at, *end = ms__message_end(item, seq, read, &stays);
+        bool thinks = item->kind == MS__ITEM_THOUGHT;
+        if (thinks || !item->joined) thought[0] = NULL; /* of another answer */
+        if (stays && thought[0]) {
+            thought[1]->next = item;
+            *at = thought[0];
+        }
+        if (stays) {
+            thought[0] = NULL;
+            last = end;
+            at = &end->next;
+            continue;
+        }
+        if (thinks && !leads) thought[0] = thought[1] = item;
+        while (thought[1] == item && item != end && item->next->kind == MS__ITEM_THOUGHT)
+            thought[1] = item = item->next;
+        *at = end->next;
+        if (*at) (*at)->glued = false;
+    }
+    g->last = last;
+    g->has_calls = false;
+    g->count = g->cost = 0;
+    for (ms__item *item = g->first; item; item = item->next) {
+        const ms__item *result = item->result;
+        g->has_calls = g->has_calls || item->kind == MS__ITEM_CALL;
+        g->count += !item->part + (result && !result->part);
+        g->cost += ms__item_cost(p, item) + (result ? ms__item_cost(p, result) : 0);
+    }
+    p->report.compacted += count - g->count;
+    p->count -= count - g->count;
+    p->cost -= cost - g->cost;
+}
+
+/* Puts a compaction in the place of what it covers. */
 static void ms__compaction_put(ms__projector *p, const ms__compaction *c, uint64_t seq,
                                uint64_t read)
 {
-    ms__group *g = p->pinned ? p->pinned->next : p->first;
-    for (; g && !ms__group_stays(g, seq, read); g = g->next) {
-        p->report.compacted += g->count;
-        p->count -= g->count;
-        p->cost -= g->cost;
+    ms__group **at = p->pinned ? &p->pinned->next : &p->first;
+    p->last = p->pinned;
+    for (ms__group *g = *at; g; g = g->next) {
+        const ms__item *first = g->first;
+        if (!ms__group_stays(g, seq, read)) {
+            p->report.compacted += g->count;
+            p->count -= g->count;
+            p->cost -= g->cost;
+            continue;
+        }
+        if (seq ? first->seq < seq : first->read < read)
+            ms__group_reduce(p, g, seq, read);
+        g->before = p->last;
+        p->last = *at = g;
+        at = &g->next;
     }
-    if (p->pinned) p->pinned->next = g;
-    else p->first = g;
-    if (g) g->before = p->pinned;
-    else p->last = p->pinned;
+    *at = NULL;
     ms__group *summary = (ms__group *)ms__project_alloc(p, sizeof *summary);
     if (!summary) return;
     summary->first = summary->last = c->item;
@@ -38280,7 +38366,7 @@ static MS__NOINLINE ms_result ms__compact_body(const ms_request_desc *desc,
     *q = ms__view_query(how->location, MS_VIEW_TIMELINE, 0);
     MS__TRY(ms_mem_open(&store, NULL, err));
     how->store = store;
-    ms_result code = ms_answer(how, c->body, out, err);
+    ms_result code = ms_answer(how, c->body, out, err), room = MS_OK;
     if (code == MS_OK && ms__stop_cuts(ms_str_of(out->stop)))
         code = ms__fail_at(err, MS_E_MISSING, "body", "the summary is not whole: the "
                            "answer stopped for \"%s\"", out->stop);
@@ -38288,20 +38374,22 @@ static MS__NOINLINE ms_result ms__compact_body(const ms_request_desc *desc,
         code = ms__fail_at(err, MS_E_MISSING, "body", "the answer calls a tool, it is no "
                            "summary");
     if (code == MS_OK) code = ms_query_open(store, q, it, err);
-    while (code == MS_OK && (msg = ms_next(it)) != NULL) {
+    while (code == MS_OK && room == MS_OK && (msg = ms_next(it)) != NULL) {
         ms_envelope m = ms_envelope_of(msg);
         bool made = m.type == MS_T_COMPACTION;
         ms_str text = made || m.type == MS_T_ASSISTANT_MESSAGE ? m.content.text
                                                                : ms__absent();
         if (summary->len > 0 && text.len > 0)
-            ms__buf_add(summary, &code, MS_STR("\n\n"));
-        ms__buf_add(summary, &code, text);
+            ms__buf_add(summary, &room, MS_STR("\n\n"));
+        ms__buf_add(summary, &room, text);
         if (!made || !ms_json_member(m.extra, MS_STR("compaction"), &all) ||
             !ms_json_member(all, MS_STR("items"), &list))
             continue;
-        ms__buf_add(items, &code, list);
+        ms__buf_add(items, &room, list);
     }
     if (code == MS_OK) code = ms_cursor_close(it, err);
+    if (code == MS_OK && room != MS_OK)
+        code = ms__no_arena(err, arena, summary->len + items->len);
     ms_close(store);
     if (code != MS_OK) return code;
     c->summary = ms_buf_text(summary);

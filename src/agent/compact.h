@@ -256,7 +256,7 @@ static MS__NOINLINE ms_result ms__compact_body(const ms_request_desc *desc,
     *q = ms__view_query(how->location, MS_VIEW_TIMELINE, 0);
     MS__TRY(ms_mem_open(&store, NULL, err));
     how->store = store;
-    ms_result code = ms_answer(how, c->body, out, err);
+    ms_result code = ms_answer(how, c->body, out, err), room = MS_OK;
     if (code == MS_OK && ms__stop_cuts(ms_str_of(out->stop)))
         code = ms__fail_at(err, MS_E_MISSING, "body", "the summary is not whole: the "
                            "answer stopped for \"%s\"", out->stop);
@@ -264,20 +264,22 @@ static MS__NOINLINE ms_result ms__compact_body(const ms_request_desc *desc,
         code = ms__fail_at(err, MS_E_MISSING, "body", "the answer calls a tool, it is no "
                            "summary");
     if (code == MS_OK) code = ms_query_open(store, q, it, err);
-    while (code == MS_OK && (msg = ms_next(it)) != NULL) {
+    while (code == MS_OK && room == MS_OK && (msg = ms_next(it)) != NULL) {
         ms_envelope m = ms_envelope_of(msg);
         bool made = m.type == MS_T_COMPACTION;
         ms_str text = made || m.type == MS_T_ASSISTANT_MESSAGE ? m.content.text
                                                                : ms__absent();
         if (summary->len > 0 && text.len > 0)
-            ms__buf_add(summary, &code, MS_STR("\n\n"));
-        ms__buf_add(summary, &code, text);
+            ms__buf_add(summary, &room, MS_STR("\n\n"));
+        ms__buf_add(summary, &room, text);
         if (!made || !ms_json_member(m.extra, MS_STR("compaction"), &all) ||
             !ms_json_member(all, MS_STR("items"), &list))
             continue;
-        ms__buf_add(items, &code, list);
+        ms__buf_add(items, &room, list);
     }
     if (code == MS_OK) code = ms_cursor_close(it, err);
+    if (code == MS_OK && room != MS_OK)
+        code = ms__no_arena(err, arena, summary->len + items->len);
     ms_close(store);
     if (code != MS_OK) return code;
     c->summary = ms_buf_text(summary);

@@ -35,6 +35,7 @@ typedef struct ms__element {
 typedef struct ms__thinking_check {
     uint64_t of, sum; /* the stored hash, and the hash of the present messages */
     bool has_of, edited;
+    bool late;        /* a call before the compaction has a result that came after it */
 } ms__thinking_check;
 
 typedef struct ms__item {

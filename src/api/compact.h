@@ -3,7 +3,8 @@
  * A compaction is a message of the type COMPACTION: a summary of what stands before it,
  * or the items that a provider made of that. It is appended; nothing is deleted. A
  * request has the newest one, the messages before it that stay, and what follows it;
- * every view has all messages. Taking the conversation back to before it (ms_rewind)
+ * every view has all messages. A covered call whose result came later, as of a background
+ * job, goes back with that result. Taking the conversation back to before it (ms_rewind)
  * undoes it.
  *
  *     ms_compaction_plan plan;
@@ -31,7 +32,7 @@
  * over and counted (report->compaction_unusable), as is one of Anthropic that failed: its
  * content is null. Of the messages that it keeps, those that are not there are counted
  * (report->compaction_missing). Where thinking is bound to all before it, messages that
- * stay lose theirs. */
+ * stay lose theirs, as do those between it and a late result of a covered call. */
 
 /* What a summary needs of the model, in words that every provider takes. */
 #define MS_COMPACT_PROMPT                                                              \

@@ -2143,7 +2143,25 @@ controls()
         ms__compaction_add 'ms_json_kind_of(plain) != MS_JSON_TRUE' 'true'
     control late_result_is_covered gcc test_compact \
         cut_never_stands_between_a_call_and_its_result 100 \
-        ms__group_stays '{item, item->result}' '{item, NULL}'
+        ms__item_stays '{item, item->result}' '{item, NULL}'
+    control covered_behind_a_late_result gcc test_compact \
+        late_result_goes_with_its_call_alone 100 \
+        ms__compaction_put 'if (!ms__group_stays(g, seq, read)) {' \
+        'if (p->last == p->pinned && !ms__group_stays(g, seq, read)) {'
+    control covered_beside_a_late_result gcc test_compact \
+        late_result_has_the_thinking_of_its_answer 100 \
+        ms__compaction_put 'if (seq ? first->seq < seq : first->read < read)' 'if (false)'
+    control thinking_of_a_late_result_is_lost gcc test_compact \
+        late_result_has_the_thinking_of_its_answer 100 \
+        ms__group_reduce 'if (thinks && !leads)' 'if (false)'
+    control thinking_before_a_late_result_is_sent gcc test_compact \
+        thinking_before_a_late_result_is_left_out 100 \
+        ms__late_results 'item->thinking_check->late = true' \
+        'item->thinking_check->late = false'
+    control full_arena_of_a_summary_has_no_error gcc test_compact \
+        summary_without_room_writes_the_error 100 \
+        ms__compact_body 'code = ms__no_arena(err, arena, summary->len + items->len);' \
+        'code = room;'
     control cut_off_summary_is_stored gcc test_compact wrong_compactions_are_refused 100 \
         ms__compact_body 'ms__stop_cuts(ms_str_of(out->stop))' 'false'
     control interrupted_text_runs_on gcc test_thinking thinking_is_sent_only_where_it_stood 100 \
