@@ -1620,7 +1620,7 @@ typedef struct ms_project_report {
     uint64_t compacted;       /* covered by the compaction in use: it is sent instead */
     uint64_t compaction_seq;  /* the number of that compaction; 0: none */
     uint64_t compaction_missing; /* messages that it keeps and that are not there: hidden,
-                                 or overwritten in a ring */
+                                 or overwritten in a ring; see [api-compact] */
     uint64_t compaction_unusable; /* newer ones that have nothing for this provider and
                                  model, or no "keep": an earlier one is used, or all is
                                  sent */
@@ -2494,8 +2494,9 @@ MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void
  *
  * The message has the summary as its content ("" without one) and, in `extra`, the member
  * "compaction": {"keep": how many messages of its location before it stay, "cause",
- * "tokens_before", "tokens_after", "items": [...], "plain": true where the summary has
- * words of its own around it}. The member "signed" has the provider and the model of the
+ * "tokens_before", "tokens_after", "items": [...], "covered": a hash of the last message
+ * covered, "plain": true where the summary has words of its own around it}. The member
+ * "signed" has the provider and the model of the
  * items. A compaction without agent key is of all who read the location, any other of its
  * agent alone. ms_answer stores the compactions that a provider makes by itself
  * (Anthropic, Responses) in the same form; then "keep" is 0.
@@ -2505,7 +2506,11 @@ MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void
  * in <conversation_summary>. One without, or without a whole number as "keep", is passed
  * over and counted (report->compaction_unusable), as is one of Anthropic that failed: its
  * content is null. Of the messages that it keeps, those that are not there are counted
- * (report->compaction_missing). Where thinking is bound to all before it, messages that
+ * (report->compaction_missing): hidden ones, or those that a fork has not. That needs the
+ * last message covered. If that is hidden or changed, or "covered" is absent, or desc has
+ * a cursor or a function, so many messages as "keep" stay, covered ones among them; then
+ * those are counted for which there are none.
+ * Where thinking is bound to all before it, messages that
  * stay lose theirs, as do those between it and a late result of a covered call. */
 
 /* What a summary needs of the model, in words that every provider takes. */
@@ -31628,6 +31633,7 @@ typedef struct ms__compaction {
     ms_str location;
     uint64_t seq, read;
     uint64_t keep;            /* so many messages of its location before it stay */
+    uint64_t covered;         /* hash of the last one that does not; 0: unknown */
     size_t n_groups;          /* groups that had begun before it */
     uint64_t left_out;        /* items of another provider or model */
 } ms__compaction;
@@ -33651,6 +33657,7 @@ static void ms__compaction_add(ms__projector *p, const ms_envelope *m)
     if (!c || !item) return;
     if (!ms_member(m, MS_STR("compaction"), &all)) all = ms__absent();
     bool counts = all.ptr && ms__member_u64(all, MS_STR("keep"), &c->keep);
+    if (counts) (void)ms__member_u64(all, MS_STR("covered"), &c->covered);
     if (all.ptr && ms_json_member(all, MS_STR("items"), &list) &&
         ms_json_kind_of(list) == MS_JSON_ARRAY)
         for (ms_json_iter it = ms_json_iterate(list); ms_json_next(&it);)
@@ -35074,8 +35081,16 @@ static ms_result ms__project_read(ms__projector *p, const ms_request_desc *desc,
 
 /* ---- The compaction in use. */
 
-/* Finds the first message that a compaction leaves as it is: of its location, the keep-th
- * before it. *there: how many of them there are. */
+/* Returns the hash by which the last message that a compaction covers is found: 53 bits,
+ * which a double has, too. */
+static uint64_t ms__covered_sum(const ms_envelope *m)
+{
+    return ms__answer_sum(0, m) >> 11;
+}
+
+/* Finds the first message that a compaction leaves as it is: of its location, the one
+ * after the last that it covers; where that is not found, the keep-th before the
+ * compaction. *there: how many of them there are. */
 static MS__NOINLINE ms_result ms__compaction_kept(ms__projector *p, ms_store *store,
                                                   const ms__compaction *c, uint64_t *seq,
                                                   uint64_t *there, ms_error *err)
@@ -35083,12 +35098,24 @@ static MS__NOINLINE ms_result ms__compaction_kept(ms__projector *p, ms_store *st
     ms_query *q = (ms_query *)ms__project_alloc(p, sizeof *q);
     ms_cursor *it = (ms_cursor *)ms__project_alloc(p, sizeof *it);
     if (!q || !it) return ms__no_arena(err, p->arena, sizeof *it);
-    size_t most = c->keep < SIZE_MAX ? (size_t)c->keep : SIZE_MAX;
+    size_t most = c->keep < SIZE_MAX ? (size_t)c->keep + 1 : SIZE_MAX;
+    uint64_t oldest[2] = {c->seq, c->seq}, n = 0;
+    bool found = false;
     *q = ms__view_query(c->location, MS_VIEW_TIMELINE, most);
     q->before_seq = c->seq;
     MS__TRY(ms_query_open(store, q, it, err));
-    for (const ms_msg *msg; (msg = ms_next(it)) != NULL; ++*there)
-        if (*there == 0) *seq = ms_seq(msg);
+    for (const ms_msg *msg; (msg = ms_next(it)) != NULL; n++) {
+        ms_envelope m = ms_envelope_of(msg);
+        if (n < 2) oldest[n] = m.seq;
+        if (found && *there == 0) *seq = m.seq;
+        ++*there;
+        if (!c->covered || c->covered != ms__covered_sum(&m)) continue;
+        found = true;
+        *there = 0;
+        *seq = c->seq;
+    }
+    if (!found) *seq = oldest[n > c->keep];
+    if (!found) *there = n - (n > c->keep);
     return ms_cursor_close(it, err);
 }
 
@@ -38116,10 +38143,12 @@ MS_API ms_result ms_answer(const ms_request_desc *desc, ms_str body, ms_answered
  * covered is enough to find the cut again, with other options, too: messages that make no
  * item (thinking that is switched off, a delta) stay with what follows them.
  *
- * The stored message counts the messages that stay instead of naming the first of them:
- * a copy, a fork and a union give other numbers, and a message that is hidden later makes
- * the tail longer, never shorter. ms_compact counts, then appends only if nothing was
- * appended meanwhile. [request] finds the cut when it reads (ms__compaction_use).
+ * The stored message counts the messages that stay instead of naming the first of them: a
+ * fork and a union give other numbers. Beside the count it has a hash of the last message
+ * covered. A request finds that one, also where messages after it were hidden. Where it
+ * is not found, the count alone holds: a message that was hidden makes the tail longer,
+ * never shorter. ms_compact counts, then appends only if nothing was appended meanwhile.
+ * [request] finds the cut when it reads (ms__compaction_use).
  * ================================================================================== */
 
 /* How a provider is asked to compact by itself: a member of the request, or an item at
@@ -38323,24 +38352,29 @@ MS_API ms_result ms_compact_request(const ms_request_desc *desc,
 
 /* ---- The message. */
 
-/* Returns the number of visible messages of a location after one, and the newest. */
+/* Returns the number of visible messages of a location after one, the newest, and the
+ * hash of that one; 0: it is not there, or one of them has the same. */
 static MS__NOINLINE ms_result ms__compact_count(ms_store *store, ms_str location,
                                                 uint64_t upto, ms_arena *arena,
                                                 uint64_t *n, uint64_t *last,
-                                                ms_error *err)
+                                                uint64_t *covered, ms_error *err)
 {
     const ms_msg *msg;
     ms_query *q = (ms_query *)ms_arena_alloc(arena, sizeof *q);
     ms_cursor *it = (ms_cursor *)ms_arena_alloc(arena, sizeof *it);
     if (!q || !it) return ms__no_arena(err, arena, sizeof *it);
     *q = ms__view_query(location, MS_VIEW_TIMELINE, 0);
-    q->after_seq = upto;
-    *n = 0;
+    q->after_seq = upto - 1;
+    *n = *covered = 0;
     *last = upto;
     MS__TRY(ms_query_open(store, q, it, err));
     while ((msg = ms_next(it)) != NULL) {
-        ++*n;
-        *last = ms_seq(msg);
+        ms_envelope m = ms_envelope_of(msg);
+        uint64_t sum = ms__covered_sum(&m);
+        *last = m.seq;
+        *n += m.seq > upto;
+        if (m.seq == upto) *covered = sum;
+        else if (sum == *covered) *covered = 0;
     }
     return ms_cursor_close(it, err);
 }
@@ -38399,7 +38433,8 @@ static MS__NOINLINE ms_result ms__compact_body(const ms_request_desc *desc,
 
 /* Returns the extra members of a compaction. */
 static ms_str ms__compact_extra(const ms_request_desc *desc, const ms_compaction *c,
-                                uint64_t keep, ms_arena *arena, ms_result *code)
+                                uint64_t keep, uint64_t covered, ms_arena *arena,
+                                ms_result *code)
 {
     ms_json_writer w;
     ms_buf buf;
@@ -38419,6 +38454,8 @@ static ms_str ms__compact_extra(const ms_request_desc *desc, const ms_compaction
     if (c->tokens_after) ms_json_put_u64(&w, c->tokens_after);
     if (c->items.ptr) ms_json_key(&w, MS_STR("items"));
     if (c->items.ptr) ms_json_put_raw(&w, c->items);
+    if (covered && keep > 0) ms_json_key(&w, MS_STR("covered"));
+    if (covered && keep > 0) ms_json_put_u64(&w, covered);
     ms_json_end(&w);
     if (c->items.ptr) {
         ms_json_key(&w, MS_STR("signed"));
@@ -38453,10 +38490,10 @@ static MS__NOINLINE ms_result ms__compact_append(const ms_request_desc *desc,
     if (!c->all) m.agent_key = desc->opts.agent_key;
     if (!c->all && memory && !m.agent_key.ptr) m.agent_key = memory->agent_key;
     for (int i = 0; i < MS__COMPACT_TRIES; i++) {
-        uint64_t keep;
+        uint64_t keep, covered;
         MS__TRY(ms__compact_count(store, how.location, c->upto, arena, &keep,
-                                  &how.expect_seq, err));
-        m.extra = ms__compact_extra(desc, c, keep, arena, &code);
+                                  &how.expect_seq, &covered, err));
+        m.extra = ms__compact_extra(desc, c, keep, covered, arena, &code);
         if (code != MS_OK) return ms__no_arena(err, arena, c->items.len);
         code = ms_append_batch(store, &m, 1, &how, err);
         if (code != MS_E_CONFLICT) break;

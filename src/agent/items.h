@@ -94,6 +94,7 @@ typedef struct ms__compaction {
     ms_str location;
     uint64_t seq, read;
     uint64_t keep;            /* so many messages of its location before it stay */
+    uint64_t covered;         /* hash of the last one that does not; 0: unknown */
     size_t n_groups;          /* groups that had begun before it */
     uint64_t left_out;        /* items of another provider or model */
 } ms__compaction;

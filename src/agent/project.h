@@ -1144,6 +1144,7 @@ static void ms__compaction_add(ms__projector *p, const ms_envelope *m)
     if (!c || !item) return;
     if (!ms_member(m, MS_STR("compaction"), &all)) all = ms__absent();
     bool counts = all.ptr && ms__member_u64(all, MS_STR("keep"), &c->keep);
+    if (counts) (void)ms__member_u64(all, MS_STR("covered"), &c->covered);
     if (all.ptr && ms_json_member(all, MS_STR("items"), &list) &&
         ms_json_kind_of(list) == MS_JSON_ARRAY)
         for (ms_json_iter it = ms_json_iterate(list); ms_json_next(&it);)

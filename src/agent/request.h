@@ -113,8 +113,16 @@ static ms_result ms__project_read(ms__projector *p, const ms_request_desc *desc,
 
 /* ---- The compaction in use. */
 
-/* Finds the first message that a compaction leaves as it is: of its location, the keep-th
- * before it. *there: how many of them there are. */
+/* Returns the hash by which the last message that a compaction covers is found: 53 bits,
+ * which a double has, too. */
+static uint64_t ms__covered_sum(const ms_envelope *m)
+{
+    return ms__answer_sum(0, m) >> 11;
+}
+
+/* Finds the first message that a compaction leaves as it is: of its location, the one
+ * after the last that it covers; where that is not found, the keep-th before the
+ * compaction. *there: how many of them there are. */
 static MS__NOINLINE ms_result ms__compaction_kept(ms__projector *p, ms_store *store,
                                                   const ms__compaction *c, uint64_t *seq,
                                                   uint64_t *there, ms_error *err)
@@ -122,12 +130,24 @@ static MS__NOINLINE ms_result ms__compaction_kept(ms__projector *p, ms_store *st
     ms_query *q = (ms_query *)ms__project_alloc(p, sizeof *q);
     ms_cursor *it = (ms_cursor *)ms__project_alloc(p, sizeof *it);
     if (!q || !it) return ms__no_arena(err, p->arena, sizeof *it);
-    size_t most = c->keep < SIZE_MAX ? (size_t)c->keep : SIZE_MAX;
+    size_t most = c->keep < SIZE_MAX ? (size_t)c->keep + 1 : SIZE_MAX;
+    uint64_t oldest[2] = {c->seq, c->seq}, n = 0;
+    bool found = false;
     *q = ms__view_query(c->location, MS_VIEW_TIMELINE, most);
     q->before_seq = c->seq;
     MS__TRY(ms_query_open(store, q, it, err));
-    for (const ms_msg *msg; (msg = ms_next(it)) != NULL; ++*there)
-        if (*there == 0) *seq = ms_seq(msg);
+    for (const ms_msg *msg; (msg = ms_next(it)) != NULL; n++) {
+        ms_envelope m = ms_envelope_of(msg);
+        if (n < 2) oldest[n] = m.seq;
+        if (found && *there == 0) *seq = m.seq;
+        ++*there;
+        if (!c->covered || c->covered != ms__covered_sum(&m)) continue;
+        found = true;
+        *there = 0;
+        *seq = c->seq;
+    }
+    if (!found) *seq = oldest[n > c->keep];
+    if (!found) *there = n - (n > c->keep);
     return ms_cursor_close(it, err);
 }
 

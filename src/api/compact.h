@@ -20,8 +20,9 @@
  *
  * The message has the summary as its content ("" without one) and, in `extra`, the member
  * "compaction": {"keep": how many messages of its location before it stay, "cause",
- * "tokens_before", "tokens_after", "items": [...], "plain": true where the summary has
- * words of its own around it}. The member "signed" has the provider and the model of the
+ * "tokens_before", "tokens_after", "items": [...], "covered": a hash of the last message
+ * covered, "plain": true where the summary has words of its own around it}. The member
+ * "signed" has the provider and the model of the
  * items. A compaction without agent key is of all who read the location, any other of its
  * agent alone. ms_answer stores the compactions that a provider makes by itself
  * (Anthropic, Responses) in the same form; then "keep" is 0.
@@ -31,7 +32,11 @@
  * in <conversation_summary>. One without, or without a whole number as "keep", is passed
  * over and counted (report->compaction_unusable), as is one of Anthropic that failed: its
  * content is null. Of the messages that it keeps, those that are not there are counted
- * (report->compaction_missing). Where thinking is bound to all before it, messages that
+ * (report->compaction_missing): hidden ones, or those that a fork has not. That needs the
+ * last message covered. If that is hidden or changed, or "covered" is absent, or desc has
+ * a cursor or a function, so many messages as "keep" stay, covered ones among them; then
+ * those are counted for which there are none.
+ * Where thinking is bound to all before it, messages that
  * stay lose theirs, as do those between it and a late result of a covered call. */
 
 /* What a summary needs of the model, in words that every provider takes. */

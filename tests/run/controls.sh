@@ -2111,7 +2111,13 @@ controls()
         results_find_calls_without_ids_in_any_order 100 \
         ms__pending_copy 'out->id = ms__id_own(p, &m);' 'out->id = m.call_id;'
     control tail_is_one_shorter gcc test_compact messages_appended_meanwhile_stay 100 \
-        ms__compact_count '*n = 0;' '*n = (uint64_t)-1;'
+        ms__compact_count 'if (m.seq == upto) *covered = sum;' 'if (m.seq == upto) --*n;'
+    control covered_again_for_hidden_ones gcc test_compact \
+        covered_messages_stay_covered_when_kept_ones_are_hidden 100 \
+        ms__compaction_kept 'found = true;' ''
+    control equal_of_the_last_covered gcc test_compact \
+        tail_is_counted_when_it_has_the_last_covered_message_again 100 \
+        ms__compact_count 'else if (sum == *covered) *covered = 0;' ''
     control summary_of_another_agent gcc test_compact \
         compaction_of_another_agent_changes_nothing 100 \
         ms__compaction_add '!ms_str_equal(m->agent_key, reader)' 'false'
@@ -2121,7 +2127,7 @@ controls()
     control covered_to_an_open_call gcc test_compact open_work_is_never_covered 100 \
         ms__compact_cover 'item->kind == MS__ITEM_CALL && !result' 'false'
     control appended_meanwhile_is_covered gcc test_compact messages_appended_meanwhile_stay 100 \
-        ms__compact_count 'q->after_seq = upto;' 'q->after_seq = upto + 4;'
+        ms__compact_count 'q->after_seq = upto - 1;' 'q->after_seq = upto + 4;'
     control thinking_behind_a_summary gcc test_compact \
         thinking_of_the_tail_is_sent_where_it_may_be 100 \
         ms__group_asked 'g->number < p->since' 'false'

@@ -703,6 +703,63 @@ TEST_WITH(ON_EVERY_STORE, messages_that_a_compaction_keeps_are_counted_when_miss
     store_close(&s);
 }
 
+/* Hidden messages of the tail are counted, and none that is covered takes their place; in
+ * a fork, too. Without the last covered one, the count alone is known. */
+TEST_WITH(ON_EVERY_STORE, covered_messages_stay_covered_when_kept_ones_are_hidden)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_project_report report;
+    ms_error err;
+    uint64_t seqs[8];
+    char text[24];
+    for (unsigned i = 0; i < 8; i++) {
+        snprintf(text, sizeof text, "%s-%u.", i % 2 ? "answer" : "question", i);
+        seqs[i] = put(s.store, CHAT, i % 2 ? ms_assistant_message(ms_text(text))
+                                           : ms_user_message(ms_text(text)));
+    }
+    ms_request_desc ask = ask_of(s.store, CHAT, "openai");
+    uint64_t at = compacts(&ask, seqs[3], "SUMMARY");
+    assert_string_equal(questions_in(body_of(&ask, &report), 9), "46");
+    assert_int_equal(report.compaction_missing, 0);
+    for (unsigned n = 1; n <= 4; n++) {
+        must_ok(ms_hide(s.store, seqs[8 - n], &err), &err, "hide");
+        snprintf(text, sizeof text, "fork-%u", n);
+        must_ok(ms_fork(s.store, CHAT, at, ms_str_of(text), NULL, &err), &err, "fork");
+        for (int fork = 0; fork < 2; fork++) {
+            ask.location = fork ? ms_str_of(text) : CHAT;
+            assert_string_equal(questions_in(body_of(&ask, &report), 9),
+                                n < 2 ? "46" : n < 4 ? "4" : "");
+            assert_int_equal(report.compaction_missing, n);
+            assert_int_equal(report.compacted, 4);
+        }
+    }
+    ask.location = CHAT;
+    must_ok(ms_hide(s.store, seqs[3], &err), &err, "hide");
+    assert_string_equal(questions_in(body_of(&ask, &report), 9), "02");
+    assert_int_equal(report.compaction_missing, 1);
+    store_close(&s);
+}
+
+/* A message of the tail that equals the last covered one is not taken for it. */
+TEST(tail_is_counted_when_it_has_the_last_covered_message_again)
+{
+    test_store s = heap();
+    ms_project_report report;
+    for (int i = 0; i < 4; i++) {
+        put(s.store, CHAT, ms_user_message(ms_text(i < 2 ? "old" : "new")));
+        put(s.store, CHAT, ms_assistant_message(ms_text("ok")));
+    }
+    ms_request_desc ask = ask_of(s.store, CHAT, "openai");
+    (void)compacts(&ask, 4, "SUMMARY");
+    ms_str body = body_of(&ask, &report);
+    assert_false(has_text(body, "old"));
+    assert_true(has_text(body, "new\"},{\"role\":\"assistant\",\"content\":\"ok\"},"
+                               "{\"role\":\"user\",\"content\":\"new\"}"));
+    assert_int_equal(report.compacted, 4);
+    assert_int_equal(report.compaction_missing, 0);
+    store_close(&s);
+}
+
 /* Of "plain" summaries the text is sent as it is. */
 TEST(plain_summary_has_its_own_words)
 {
