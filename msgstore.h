@@ -35182,7 +35182,8 @@ static void ms__group_reduce(ms__projector *p, ms__group *g, uint64_t seq, uint6
     for (ms__item *item = g->first; item; item = item->next) {
         const ms__item *result = item->result;
         g->has_calls = g->has_calls || item->kind == MS__ITEM_CALL;
-        g->count += !item->part + (result && !result->part);
+        if (!item->part) g->count++;
+        if (result && !result->part) g->count++;
         g->cost += ms__item_cost(p, item) + (result ? ms__item_cost(p, result) : 0);
     }
     p->report.compacted += count - g->count;
@@ -38372,7 +38373,7 @@ static MS__NOINLINE ms_result ms__compact_count(ms_store *store, ms_str location
         ms_envelope m = ms_envelope_of(msg);
         uint64_t sum = ms__covered_sum(&m);
         *last = m.seq;
-        *n += m.seq > upto;
+        if (m.seq > upto) ++*n;
         if (m.seq == upto) *covered = sum;
         else if (sum == *covered) *covered = 0;
     }

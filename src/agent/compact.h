@@ -235,7 +235,7 @@ static MS__NOINLINE ms_result ms__compact_count(ms_store *store, ms_str location
         ms_envelope m = ms_envelope_of(msg);
         uint64_t sum = ms__covered_sum(&m);
         *last = m.seq;
-        *n += m.seq > upto;
+        if (m.seq > upto) ++*n;
         if (m.seq == upto) *covered = sum;
         else if (sum == *covered) *covered = 0;
     }

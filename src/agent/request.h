@@ -214,7 +214,8 @@ static void ms__group_reduce(ms__projector *p, ms__group *g, uint64_t seq, uint6
     for (ms__item *item = g->first; item; item = item->next) {
         const ms__item *result = item->result;
         g->has_calls = g->has_calls || item->kind == MS__ITEM_CALL;
-        g->count += !item->part + (result && !result->part);
+        if (!item->part) g->count++;
+        if (result && !result->part) g->count++;
         g->cost += ms__item_cost(p, item) + (result ? ms__item_cost(p, result) : 0);
     }
     p->report.compacted += count - g->count;
