@@ -1631,7 +1631,7 @@ typedef struct ms_project_report {
     uint64_t compacted;       /* covered by the compaction in use: it is sent instead */
     uint64_t compaction_seq;  /* the number of that compaction; 0: none */
     uint64_t compaction_missing; /* messages that it keeps and that are not there: hidden,
-                                 or overwritten in a ring */
+                                 or overwritten in a ring; see [api-compact] */
     uint64_t compaction_unusable; /* newer ones that have nothing for this provider and
                                  model, or no "keep": an earlier one is used, or all is
                                  sent */
@@ -2493,7 +2493,8 @@ MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void
  * A compaction is a message of the type COMPACTION: a summary of what stands before it,
  * or the items that a provider made of that. It is appended; nothing is deleted. A
  * request has the newest one, the messages before it that stay, and what follows it;
- * every view has all messages. Taking the conversation back to before it (ms_rewind)
+ * every view has all messages. A covered call whose result came later, as of a background
+ * job, goes back with that result. Taking the conversation back to before it (ms_rewind)
  * undoes it.
  *
  *     ms_compaction_plan plan;
@@ -2509,8 +2510,9 @@ MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void
  *
  * The message has the summary as its content ("" without one) and, in `extra`, the member
  * "compaction": {"keep": how many messages of its location before it stay, "cause",
- * "tokens_before", "tokens_after", "items": [...], "plain": true where the summary has
- * words of its own around it}. The member "signed" has the provider and the model of the
+ * "tokens_before", "tokens_after", "items": [...], "covered": a hash of the last message
+ * covered, "plain": true where the summary has words of its own around it}. The member
+ * "signed" has the provider and the model of the
  * items. A compaction without agent key is of all who read the location, any other of its
  * agent alone. ms_answer stores the compactions that a provider makes by itself
  * (Anthropic, Responses) in the same form; then "keep" is 0.
@@ -2520,9 +2522,13 @@ MS_API ms_result ms_project(const ms_request_desc *desc, ms_write_fn write, void
  * in <conversation_summary>. One without, or without a whole number as "keep", is passed
  * over and counted (report->compaction_unusable), as is one of Anthropic that failed: its
  * content is null. Of the messages that it keeps, those that are not there are counted
- * (report->compaction_missing). Where thinking is bound to all before it, messages that
- * stay lose theirs. Messages of a caller's own function (desc.next) are counted as they
- * come.
+ * (report->compaction_missing): hidden ones, or those that a fork has not. That needs the
+ * last message covered. If that is hidden or changed, or "covered" is absent, or desc has
+ * a cursor or a function, so many messages as "keep" stay, covered ones among them; then
+ * those are counted for which there are none. Messages of a caller's own function
+ * (desc.next) are counted as they come. Where thinking is bound to all before it,
+ * messages that stay lose theirs, as do those between it and a late result of a covered
+ * call.
  *
  * Of a memory with MS_RUNTIME_MERGE a compaction covers messages of `store` alone, and is
  * appended there: all of `runtime` stays, and so does a call whose result is in it. One
@@ -31604,6 +31610,7 @@ typedef struct ms__element {
 typedef struct ms__thinking_check {
     uint64_t of, sum; /* the stored hash, and the hash of the present messages */
     bool has_of, edited;
+    bool late;        /* a call before the compaction has a result that came after it */
 } ms__thinking_check;
 
 typedef struct ms__item {
@@ -31664,6 +31671,7 @@ typedef struct ms__compaction {
     ms_str location;
     uint64_t seq, read;
     uint64_t keep;            /* so many messages of its location before it stay */
+    uint64_t covered;         /* hash of the last one that does not; 0: unknown */
     size_t n_groups;          /* groups that had begun before it */
     uint64_t left_out;        /* items of another provider or model */
 } ms__compaction;
@@ -32614,7 +32622,8 @@ MS_API MS__RARE ms_result ms_parts(const ms_part *parts, size_t n, ms_arena *are
  *   reasoning                                   signed thinking, see below, else nothing
  *   approval_required, delta                    nothing
  *   compaction                                  in the place of all that it covers: its
- *                                               items, or its text as the user's
+ *                                               items, or its text as the user's. A call
+ *                                               that it covers stays with a late result
  *
  * Thinking. A provider refuses signed thinking that was altered, or that another provider
  * or model signed. Of which turns it goes back is a policy, of opts.thinking or the
@@ -33224,11 +33233,11 @@ static void ms__thinking_check_add(ms__projector *p, const ms_envelope *m,
     if (m->flags & (MS_FLAG_AMENDED | MS_FLAG_REDACTED)) check->edited = true;
 }
 
-/* Returns whether the answer of thinking is unaltered. */
+/* Returns whether the answer of thinking is unaltered, and what it is bound to. */
 static bool ms__thought_holds(const ms__item *thought)
 {
     const ms__thinking_check *s = thought->thinking_check;
-    return s && (s->has_of ? s->of == s->sum : !s->edited);
+    return s && !s->late && (s->has_of ? s->of == s->sum : !s->edited);
 }
 
 /* ---- Step 4: ids. */
@@ -33741,6 +33750,7 @@ static void ms__compaction_add(ms__projector *p, const ms_envelope *m)
     if (!c || !item) return;
     if (!ms_member(m, MS_STR("compaction"), &all)) all = ms__absent();
     bool counts = all.ptr && ms__member_u64(all, MS_STR("keep"), &c->keep);
+    if (counts) (void)ms__member_u64(all, MS_STR("covered"), &c->covered);
     if (all.ptr && ms_json_member(all, MS_STR("items"), &list) &&
         ms_json_kind_of(list) == MS_JSON_ARRAY)
         for (ms_json_iter it = ms_json_iterate(list); ms_json_next(&it);)
@@ -33987,6 +33997,21 @@ static size_t ms__old_results(const ms__projector *p, size_t n)
     return fresh > 0 && n > fresh ? (n - fresh) / step * step : 0;
 }
 
+/* Marks thinking that was made after the compaction in use, but before the result of a
+ * call came that stands before it: it is bound to a list without that. */
+static void ms__late_results(const ms__projector *p, const ms__group *g)
+{
+    uint64_t newest = 0; /* result, as read */
+    for (; g; g = g->next)
+        for (const ms__item *item = g->first; item; item = item->next) {
+            bool old = g->number < p->since;
+            if (!old && item->thinking_check && item->read < newest)
+                item->thinking_check->late = true;
+            if (old && item->result && item->result->read > newest)
+                newest = item->result->read;
+        }
+}
+
 /* Finds the turns whose thinking is sent with the running one. Thinking is bound to all
  * that stood before it: it is sent if the window began at the same group when its turn
  * began, with the same results shortened, and nothing before it was edited. */
@@ -34014,6 +34039,7 @@ static void ms__bound_turns(ms__projector *p, const ms__group *start)
             edited = item->kind == MS__ITEM_THOUGHT && !ms__thought_holds(item);
         if (edited) p->edited = g->number;
     }
+    if (bound) ms__late_results(p, start);
 }
 
 /* Returns whether the thinking of a group is asked for. */
@@ -35150,8 +35176,16 @@ static ms_result ms__project_read(ms__projector *p, const ms_request_desc *desc,
 
 /* ---- The compaction in use. */
 
-/* Finds the first message that a compaction leaves as it is: of its location, the keep-th
- * before it. *there: how many of them there are. */
+/* Returns the hash by which the last message that a compaction covers is found: 53 bits,
+ * which a double has, too. */
+static uint64_t ms__covered_sum(const ms_envelope *m)
+{
+    return ms__answer_sum(0, m) >> 11;
+}
+
+/* Finds the first message that a compaction leaves as it is: of its location, the one
+ * after the last that it covers; where that is not found, the keep-th before the
+ * compaction. *there: how many of them there are. */
 static MS__NOINLINE ms_result ms__compaction_kept(ms__projector *p, ms_store *store,
                                                   const ms__compaction *c, uint64_t *seq,
                                                   uint64_t *there, ms_error *err)
@@ -35159,43 +35193,123 @@ static MS__NOINLINE ms_result ms__compaction_kept(ms__projector *p, ms_store *st
     ms_query *q = (ms_query *)ms__project_alloc(p, sizeof *q);
     ms_cursor *it = (ms_cursor *)ms__project_alloc(p, sizeof *it);
     if (!q || !it) return ms__no_arena(err, p->arena, sizeof *it);
-    size_t most = c->keep < SIZE_MAX ? (size_t)c->keep : SIZE_MAX;
+    size_t most = c->keep < SIZE_MAX ? (size_t)c->keep + 1 : SIZE_MAX;
+    uint64_t oldest[2] = {c->seq, c->seq}, n = 0;
+    bool found = false;
     *q = ms__view_query(c->location, MS_VIEW_TIMELINE, most);
     q->before_seq = c->seq;
     MS__TRY(ms_query_open(store, q, it, err));
-    for (const ms_msg *msg; (msg = ms_next(it)) != NULL; ++*there)
-        if (*there == 0) *seq = ms_seq(msg);
+    for (const ms_msg *msg; (msg = ms_next(it)) != NULL; n++) {
+        ms_envelope m = ms_envelope_of(msg);
+        if (n < 2) oldest[n] = m.seq;
+        if (found && *there == 0) *seq = m.seq;
+        ++*there;
+        if (!c->covered || c->covered != ms__covered_sum(&m)) continue;
+        found = true;
+        *there = 0;
+        *seq = c->seq;
+    }
+    if (!found) *seq = oldest[n > c->keep];
+    if (!found) *there = n - (n > c->keep);
     return ms_cursor_close(it, err);
 }
 
-/* Returns whether a group reaches beyond what a compaction covers, which is nothing of a
- * runtime store. */
-static bool ms__group_stays(const ms__group *g, uint64_t seq, uint64_t read)
+/* Returns whether an item, or its result, is beyond what a compaction covers, which is
+ * nothing of a runtime store. */
+static bool ms__item_stays(const ms__item *item, uint64_t seq, uint64_t read)
 {
-    for (const ms__item *item = g->first; item; item = item->next) {
-        const ms__item *of[2] = {item, item->result};
-        for (int i = 0; i < 2; i++)
-            if (of[i] && (of[i]->runtime ||
-                          (seq ? of[i]->seq >= seq : of[i]->read >= read)))
-                return true;
-    }
+    const ms__item *of[2] = {item, item->result};
+    for (int i = 0; i < 2; i++)
+        if (of[i] && (of[i]->runtime ||
+                      (seq ? of[i]->seq >= seq : of[i]->read >= read)))
+            return true;
     return false;
 }
 
-/* Puts a compaction in the place of the groups that it covers. */
+/* Returns whether a group reaches beyond what a compaction covers. */
+static bool ms__group_stays(const ms__group *g, uint64_t seq, uint64_t read)
+{
+    const ms__item *item = g->first;
+    while (item && !ms__item_stays(item, seq, read)) item = item->next;
+    return item != NULL;
+}
+
+/* Returns the last item of a message, with thinking that stands right before it. *stays:
+ * one of them is beyond what a compaction covers. */
+static ms__item *ms__message_end(ms__item *item, uint64_t seq, uint64_t read, bool *stays)
+{
+    for (*stays = false;; item = item->next) {
+        *stays = *stays || ms__item_stays(item, seq, read);
+        if (!item->next ||
+            (item->kind != MS__ITEM_THOUGHT && item->next->read != item->read))
+            return item;
+    }
+}
+
+/* Takes the covered messages out of a group of which a part stays: a call whose result
+ * came later, or the rest of an answer. A call keeps the thinking of its answer, unless
+ * that must lead an item which is gone. */
+static void ms__group_reduce(ms__projector *p, ms__group *g, uint64_t seq, uint64_t read)
+{
+    bool stays, leads = ms__has_rule(p->wire, MS__THOUGHT_LEADS);
+    uint64_t count = g->count, cost = g->cost;
+    ms__item **at = &g->first, *thought[2] = {NULL, NULL}, *last = NULL;
+    while (*at) {
+        ms__item *item = *at, *end = ms__message_end(item, seq, read, &stays);
+        bool thinks = item->kind == MS__ITEM_THOUGHT;
+        if (thinks || !item->joined) thought[0] = NULL; /* of another answer */
+        if (stays && thought[0]) {
+            thought[1]->next = item;
+            *at = thought[0];
+        }
+        if (stays) {
+            thought[0] = NULL;
+            last = end;
+            at = &end->next;
+            continue;
+        }
+        if (thinks && !leads) thought[0] = thought[1] = item;
+        while (thought[1] == item && item != end && item->next->kind == MS__ITEM_THOUGHT)
+            thought[1] = item = item->next;
+        *at = end->next;
+        if (*at) (*at)->glued = false;
+    }
+    g->last = last;
+    g->has_calls = false;
+    g->count = g->cost = 0;
+    for (ms__item *item = g->first; item; item = item->next) {
+        const ms__item *result = item->result;
+        g->has_calls = g->has_calls || item->kind == MS__ITEM_CALL;
+        if (!item->part) g->count++;
+        if (result && !result->part) g->count++;
+        g->cost += ms__item_cost(p, item) + (result ? ms__item_cost(p, result) : 0);
+    }
+    p->report.compacted += count - g->count;
+    p->count -= count - g->count;
+    p->cost -= cost - g->cost;
+}
+
+/* Puts a compaction in the place of what it covers. */
 static void ms__compaction_put(ms__projector *p, const ms__compaction *c, uint64_t seq,
                                uint64_t read)
 {
-    ms__group *g = p->pinned ? p->pinned->next : p->first;
-    for (; g && !ms__group_stays(g, seq, read); g = g->next) {
-        p->report.compacted += g->count;
-        p->count -= g->count;
-        p->cost -= g->cost;
+    ms__group **at = p->pinned ? &p->pinned->next : &p->first;
+    p->last = p->pinned;
+    for (ms__group *g = *at; g; g = g->next) {
+        const ms__item *first = g->first;
+        if (!ms__group_stays(g, seq, read)) {
+            p->report.compacted += g->count;
+            p->count -= g->count;
+            p->cost -= g->cost;
+            continue;
+        }
+        if (seq ? first->seq < seq : first->read < read)
+            ms__group_reduce(p, g, seq, read);
+        g->before = p->last;
+        p->last = *at = g;
+        at = &g->next;
     }
-    if (p->pinned) p->pinned->next = g;
-    else p->first = g;
-    if (g) g->before = p->pinned;
-    else p->last = p->pinned;
+    *at = NULL;
     ms__group *summary = (ms__group *)ms__project_alloc(p, sizeof *summary);
     if (!summary) return;
     summary->first = summary->last = c->item;
@@ -38158,10 +38272,12 @@ MS_API ms_result ms_answer(const ms_request_desc *desc, ms_str body, ms_answered
  * with a runtime store it holds in the store alone: a number of one store says nothing of
  * the other one's.
  *
- * The stored message counts the messages that stay instead of naming the first of them:
- * a copy, a fork and a union give other numbers, and a message that is hidden later makes
- * the tail longer, never shorter. ms_compact counts, then appends only if nothing was
- * appended meanwhile. [request] finds the cut when it reads (ms__compaction_use).
+ * The stored message counts the messages that stay instead of naming the first of them: a
+ * fork and a union give other numbers. Beside the count it has a hash of the last message
+ * covered. A request finds that one, also where messages after it were hidden. Where it
+ * is not found, the count alone holds: a message that was hidden makes the tail longer,
+ * never shorter. ms_compact counts, then appends only if nothing was appended meanwhile.
+ * [request] finds the cut when it reads (ms__compaction_use).
  * ================================================================================== */
 
 /* How a provider is asked to compact by itself: a member of the request, or an item at
@@ -38368,24 +38484,29 @@ MS_API ms_result ms_compact_request(const ms_request_desc *desc,
 
 /* ---- The message. */
 
-/* Returns the number of visible messages of a location after one, and the newest. */
+/* Returns the number of visible messages of a location after one, the newest, and the
+ * hash of that one; 0: it is not there, or one of them has the same. */
 static MS__NOINLINE ms_result ms__compact_count(ms_store *store, ms_str location,
                                                 uint64_t upto, ms_arena *arena,
                                                 uint64_t *n, uint64_t *last,
-                                                ms_error *err)
+                                                uint64_t *covered, ms_error *err)
 {
     const ms_msg *msg;
     ms_query *q = (ms_query *)ms_arena_alloc(arena, sizeof *q);
     ms_cursor *it = (ms_cursor *)ms_arena_alloc(arena, sizeof *it);
     if (!q || !it) return ms__no_arena(err, arena, sizeof *it);
     *q = ms__view_query(location, MS_VIEW_TIMELINE, 0);
-    q->after_seq = upto;
-    *n = 0;
+    q->after_seq = upto - 1;
+    *n = *covered = 0;
     *last = upto;
     MS__TRY(ms_query_open(store, q, it, err));
     while ((msg = ms_next(it)) != NULL) {
-        ++*n;
-        *last = ms_seq(msg);
+        ms_envelope m = ms_envelope_of(msg);
+        uint64_t sum = ms__covered_sum(&m);
+        *last = m.seq;
+        if (m.seq > upto) ++*n;
+        if (m.seq == upto) *covered = sum;
+        else if (sum == *covered) *covered = 0;
     }
     return ms_cursor_close(it, err);
 }
@@ -38411,7 +38532,7 @@ static MS__NOINLINE ms_result ms__compact_body(const ms_request_desc *desc,
     *q = ms__view_query(how->location, MS_VIEW_TIMELINE, 0);
     MS__TRY(ms_mem_open(&store, NULL, err));
     how->store = store;
-    ms_result code = ms_answer(how, c->body, out, err);
+    ms_result code = ms_answer(how, c->body, out, err), room = MS_OK;
     if (code == MS_OK && ms__stop_cuts(ms_str_of(out->stop)))
         code = ms__fail_at(err, MS_E_MISSING, "body", "the summary is not whole: the "
                            "answer stopped for \"%s\"", out->stop);
@@ -38419,20 +38540,22 @@ static MS__NOINLINE ms_result ms__compact_body(const ms_request_desc *desc,
         code = ms__fail_at(err, MS_E_MISSING, "body", "the answer calls a tool, it is no "
                            "summary");
     if (code == MS_OK) code = ms_query_open(store, q, it, err);
-    while (code == MS_OK && (msg = ms_next(it)) != NULL) {
+    while (code == MS_OK && room == MS_OK && (msg = ms_next(it)) != NULL) {
         ms_envelope m = ms_envelope_of(msg);
         bool made = m.type == MS_T_COMPACTION;
         ms_str text = made || m.type == MS_T_ASSISTANT_MESSAGE ? m.content.text
                                                                : ms__absent();
         if (summary->len > 0 && text.len > 0)
-            ms__buf_add(summary, &code, MS_STR("\n\n"));
-        ms__buf_add(summary, &code, text);
+            ms__buf_add(summary, &room, MS_STR("\n\n"));
+        ms__buf_add(summary, &room, text);
         if (!made || !ms_json_member(m.extra, MS_STR("compaction"), &all) ||
             !ms_json_member(all, MS_STR("items"), &list))
             continue;
-        ms__buf_add(items, &code, list);
+        ms__buf_add(items, &room, list);
     }
     if (code == MS_OK) code = ms_cursor_close(it, err);
+    if (code == MS_OK && room != MS_OK)
+        code = ms__no_arena(err, arena, summary->len + items->len);
     ms_close(store);
     if (code != MS_OK) return code;
     c->summary = ms_buf_text(summary);
@@ -38442,7 +38565,8 @@ static MS__NOINLINE ms_result ms__compact_body(const ms_request_desc *desc,
 
 /* Returns the extra members of a compaction. */
 static ms_str ms__compact_extra(const ms_request_desc *desc, const ms_compaction *c,
-                                uint64_t keep, ms_arena *arena, ms_result *code)
+                                uint64_t keep, uint64_t covered, ms_arena *arena,
+                                ms_result *code)
 {
     ms_json_writer w;
     ms_buf buf;
@@ -38462,6 +38586,8 @@ static ms_str ms__compact_extra(const ms_request_desc *desc, const ms_compaction
     if (c->tokens_after) ms_json_put_u64(&w, c->tokens_after);
     if (c->items.ptr) ms_json_key(&w, MS_STR("items"));
     if (c->items.ptr) ms_json_put_raw(&w, c->items);
+    if (covered && keep > 0) ms_json_key(&w, MS_STR("covered"));
+    if (covered && keep > 0) ms_json_put_u64(&w, covered);
     ms_json_end(&w);
     if (c->items.ptr) {
         ms_json_key(&w, MS_STR("signed"));
@@ -38496,10 +38622,10 @@ static MS__NOINLINE ms_result ms__compact_append(const ms_request_desc *desc,
     if (!c->all) m.agent_key = desc->opts.agent_key;
     if (!c->all && memory && !m.agent_key.ptr) m.agent_key = memory->agent_key;
     for (int i = 0; i < MS__COMPACT_TRIES; i++) {
-        uint64_t keep;
+        uint64_t keep, covered;
         MS__TRY(ms__compact_count(store, how.location, c->upto, arena, &keep,
-                                  &how.expect_seq, err));
-        m.extra = ms__compact_extra(desc, c, keep, arena, &code);
+                                  &how.expect_seq, &covered, err));
+        m.extra = ms__compact_extra(desc, c, keep, covered, arena, &code);
         if (code != MS_OK) return ms__no_arena(err, arena, c->items.len);
         code = ms_append_batch(store, &m, 1, &how, err);
         if (code != MS_E_CONFLICT) break;

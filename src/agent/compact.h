@@ -8,10 +8,12 @@
  * with a runtime store it holds in the store alone: a number of one store says nothing of
  * the other one's.
  *
- * The stored message counts the messages that stay instead of naming the first of them:
- * a copy, a fork and a union give other numbers, and a message that is hidden later makes
- * the tail longer, never shorter. ms_compact counts, then appends only if nothing was
- * appended meanwhile. [request] finds the cut when it reads (ms__compaction_use).
+ * The stored message counts the messages that stay instead of naming the first of them: a
+ * fork and a union give other numbers. Beside the count it has a hash of the last message
+ * covered. A request finds that one, also where messages after it were hidden. Where it
+ * is not found, the count alone holds: a message that was hidden makes the tail longer,
+ * never shorter. ms_compact counts, then appends only if nothing was appended meanwhile.
+ * [request] finds the cut when it reads (ms__compaction_use).
  * ================================================================================== */
 
 /* How a provider is asked to compact by itself: a member of the request, or an item at
@@ -218,24 +220,29 @@ MS_API ms_result ms_compact_request(const ms_request_desc *desc,
 
 /* ---- The message. */
 
-/* Returns the number of visible messages of a location after one, and the newest. */
+/* Returns the number of visible messages of a location after one, the newest, and the
+ * hash of that one; 0: it is not there, or one of them has the same. */
 static MS__NOINLINE ms_result ms__compact_count(ms_store *store, ms_str location,
                                                 uint64_t upto, ms_arena *arena,
                                                 uint64_t *n, uint64_t *last,
-                                                ms_error *err)
+                                                uint64_t *covered, ms_error *err)
 {
     const ms_msg *msg;
     ms_query *q = (ms_query *)ms_arena_alloc(arena, sizeof *q);
     ms_cursor *it = (ms_cursor *)ms_arena_alloc(arena, sizeof *it);
     if (!q || !it) return ms__no_arena(err, arena, sizeof *it);
     *q = ms__view_query(location, MS_VIEW_TIMELINE, 0);
-    q->after_seq = upto;
-    *n = 0;
+    q->after_seq = upto - 1;
+    *n = *covered = 0;
     *last = upto;
     MS__TRY(ms_query_open(store, q, it, err));
     while ((msg = ms_next(it)) != NULL) {
-        ++*n;
-        *last = ms_seq(msg);
+        ms_envelope m = ms_envelope_of(msg);
+        uint64_t sum = ms__covered_sum(&m);
+        *last = m.seq;
+        if (m.seq > upto) ++*n;
+        if (m.seq == upto) *covered = sum;
+        else if (sum == *covered) *covered = 0;
     }
     return ms_cursor_close(it, err);
 }
@@ -261,7 +268,7 @@ static MS__NOINLINE ms_result ms__compact_body(const ms_request_desc *desc,
     *q = ms__view_query(how->location, MS_VIEW_TIMELINE, 0);
     MS__TRY(ms_mem_open(&store, NULL, err));
     how->store = store;
-    ms_result code = ms_answer(how, c->body, out, err);
+    ms_result code = ms_answer(how, c->body, out, err), room = MS_OK;
     if (code == MS_OK && ms__stop_cuts(ms_str_of(out->stop)))
         code = ms__fail_at(err, MS_E_MISSING, "body", "the summary is not whole: the "
                            "answer stopped for \"%s\"", out->stop);
@@ -269,20 +276,22 @@ static MS__NOINLINE ms_result ms__compact_body(const ms_request_desc *desc,
         code = ms__fail_at(err, MS_E_MISSING, "body", "the answer calls a tool, it is no "
                            "summary");
     if (code == MS_OK) code = ms_query_open(store, q, it, err);
-    while (code == MS_OK && (msg = ms_next(it)) != NULL) {
+    while (code == MS_OK && room == MS_OK && (msg = ms_next(it)) != NULL) {
         ms_envelope m = ms_envelope_of(msg);
         bool made = m.type == MS_T_COMPACTION;
         ms_str text = made || m.type == MS_T_ASSISTANT_MESSAGE ? m.content.text
                                                                : ms__absent();
         if (summary->len > 0 && text.len > 0)
-            ms__buf_add(summary, &code, MS_STR("\n\n"));
-        ms__buf_add(summary, &code, text);
+            ms__buf_add(summary, &room, MS_STR("\n\n"));
+        ms__buf_add(summary, &room, text);
         if (!made || !ms_json_member(m.extra, MS_STR("compaction"), &all) ||
             !ms_json_member(all, MS_STR("items"), &list))
             continue;
-        ms__buf_add(items, &code, list);
+        ms__buf_add(items, &room, list);
     }
     if (code == MS_OK) code = ms_cursor_close(it, err);
+    if (code == MS_OK && room != MS_OK)
+        code = ms__no_arena(err, arena, summary->len + items->len);
     ms_close(store);
     if (code != MS_OK) return code;
     c->summary = ms_buf_text(summary);
@@ -292,7 +301,8 @@ static MS__NOINLINE ms_result ms__compact_body(const ms_request_desc *desc,
 
 /* Returns the extra members of a compaction. */
 static ms_str ms__compact_extra(const ms_request_desc *desc, const ms_compaction *c,
-                                uint64_t keep, ms_arena *arena, ms_result *code)
+                                uint64_t keep, uint64_t covered, ms_arena *arena,
+                                ms_result *code)
 {
     ms_json_writer w;
     ms_buf buf;
@@ -312,6 +322,8 @@ static ms_str ms__compact_extra(const ms_request_desc *desc, const ms_compaction
     if (c->tokens_after) ms_json_put_u64(&w, c->tokens_after);
     if (c->items.ptr) ms_json_key(&w, MS_STR("items"));
     if (c->items.ptr) ms_json_put_raw(&w, c->items);
+    if (covered && keep > 0) ms_json_key(&w, MS_STR("covered"));
+    if (covered && keep > 0) ms_json_put_u64(&w, covered);
     ms_json_end(&w);
     if (c->items.ptr) {
         ms_json_key(&w, MS_STR("signed"));
@@ -346,10 +358,10 @@ static MS__NOINLINE ms_result ms__compact_append(const ms_request_desc *desc,
     if (!c->all) m.agent_key = desc->opts.agent_key;
     if (!c->all && memory && !m.agent_key.ptr) m.agent_key = memory->agent_key;
     for (int i = 0; i < MS__COMPACT_TRIES; i++) {
-        uint64_t keep;
+        uint64_t keep, covered;
         MS__TRY(ms__compact_count(store, how.location, c->upto, arena, &keep,
-                                  &how.expect_seq, err));
-        m.extra = ms__compact_extra(desc, c, keep, arena, &code);
+                                  &how.expect_seq, &covered, err));
+        m.extra = ms__compact_extra(desc, c, keep, covered, arena, &code);
         if (code != MS_OK) return ms__no_arena(err, arena, c->items.len);
         code = ms_append_batch(store, &m, 1, &how, err);
         if (code != MS_E_CONFLICT) break;

@@ -147,6 +147,21 @@ static size_t ms__old_results(const ms__projector *p, size_t n)
     return fresh > 0 && n > fresh ? (n - fresh) / step * step : 0;
 }
 
+/* Marks thinking that was made after the compaction in use, but before the result of a
+ * call came that stands before it: it is bound to a list without that. */
+static void ms__late_results(const ms__projector *p, const ms__group *g)
+{
+    uint64_t newest = 0; /* result, as read */
+    for (; g; g = g->next)
+        for (const ms__item *item = g->first; item; item = item->next) {
+            bool old = g->number < p->since;
+            if (!old && item->thinking_check && item->read < newest)
+                item->thinking_check->late = true;
+            if (old && item->result && item->result->read > newest)
+                newest = item->result->read;
+        }
+}
+
 /* Finds the turns whose thinking is sent with the running one. Thinking is bound to all
  * that stood before it: it is sent if the window began at the same group when its turn
  * began, with the same results shortened, and nothing before it was edited. */
@@ -174,6 +189,7 @@ static void ms__bound_turns(ms__projector *p, const ms__group *start)
             edited = item->kind == MS__ITEM_THOUGHT && !ms__thought_holds(item);
         if (edited) p->edited = g->number;
     }
+    if (bound) ms__late_results(p, start);
 }
 
 /* Returns whether the thinking of a group is asked for. */

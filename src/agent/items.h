@@ -35,6 +35,7 @@ typedef struct ms__element {
 typedef struct ms__thinking_check {
     uint64_t of, sum; /* the stored hash, and the hash of the present messages */
     bool has_of, edited;
+    bool late;        /* a call before the compaction has a result that came after it */
 } ms__thinking_check;
 
 typedef struct ms__item {
@@ -95,6 +96,7 @@ typedef struct ms__compaction {
     ms_str location;
     uint64_t seq, read;
     uint64_t keep;            /* so many messages of its location before it stay */
+    uint64_t covered;         /* hash of the last one that does not; 0: unknown */
     size_t n_groups;          /* groups that had begun before it */
     uint64_t left_out;        /* items of another provider or model */
 } ms__compaction;

@@ -68,7 +68,8 @@
  *   reasoning                                   signed thinking, see below, else nothing
  *   approval_required, delta                    nothing
  *   compaction                                  in the place of all that it covers: its
- *                                               items, or its text as the user's
+ *                                               items, or its text as the user's. A call
+ *                                               that it covers stays with a late result
  *
  * Thinking. A provider refuses signed thinking that was altered, or that another provider
  * or model signed. Of which turns it goes back is a policy, of opts.thinking or the
@@ -678,11 +679,11 @@ static void ms__thinking_check_add(ms__projector *p, const ms_envelope *m,
     if (m->flags & (MS_FLAG_AMENDED | MS_FLAG_REDACTED)) check->edited = true;
 }
 
-/* Returns whether the answer of thinking is unaltered. */
+/* Returns whether the answer of thinking is unaltered, and what it is bound to. */
 static bool ms__thought_holds(const ms__item *thought)
 {
     const ms__thinking_check *s = thought->thinking_check;
-    return s && (s->has_of ? s->of == s->sum : !s->edited);
+    return s && !s->late && (s->has_of ? s->of == s->sum : !s->edited);
 }
 
 /* ---- Step 4: ids. */
@@ -1195,6 +1196,7 @@ static void ms__compaction_add(ms__projector *p, const ms_envelope *m)
     if (!c || !item) return;
     if (!ms_member(m, MS_STR("compaction"), &all)) all = ms__absent();
     bool counts = all.ptr && ms__member_u64(all, MS_STR("keep"), &c->keep);
+    if (counts) (void)ms__member_u64(all, MS_STR("covered"), &c->covered);
     if (all.ptr && ms_json_member(all, MS_STR("items"), &list) &&
         ms_json_kind_of(list) == MS_JSON_ARRAY)
         for (ms_json_iter it = ms_json_iterate(list); ms_json_next(&it);)

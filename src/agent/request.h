@@ -114,8 +114,16 @@ static ms_result ms__project_read(ms__projector *p, const ms_request_desc *desc,
 
 /* ---- The compaction in use. */
 
-/* Finds the first message that a compaction leaves as it is: of its location, the keep-th
- * before it. *there: how many of them there are. */
+/* Returns the hash by which the last message that a compaction covers is found: 53 bits,
+ * which a double has, too. */
+static uint64_t ms__covered_sum(const ms_envelope *m)
+{
+    return ms__answer_sum(0, m) >> 11;
+}
+
+/* Finds the first message that a compaction leaves as it is: of its location, the one
+ * after the last that it covers; where that is not found, the keep-th before the
+ * compaction. *there: how many of them there are. */
 static MS__NOINLINE ms_result ms__compaction_kept(ms__projector *p, ms_store *store,
                                                   const ms__compaction *c, uint64_t *seq,
                                                   uint64_t *there, ms_error *err)
@@ -123,43 +131,123 @@ static MS__NOINLINE ms_result ms__compaction_kept(ms__projector *p, ms_store *st
     ms_query *q = (ms_query *)ms__project_alloc(p, sizeof *q);
     ms_cursor *it = (ms_cursor *)ms__project_alloc(p, sizeof *it);
     if (!q || !it) return ms__no_arena(err, p->arena, sizeof *it);
-    size_t most = c->keep < SIZE_MAX ? (size_t)c->keep : SIZE_MAX;
+    size_t most = c->keep < SIZE_MAX ? (size_t)c->keep + 1 : SIZE_MAX;
+    uint64_t oldest[2] = {c->seq, c->seq}, n = 0;
+    bool found = false;
     *q = ms__view_query(c->location, MS_VIEW_TIMELINE, most);
     q->before_seq = c->seq;
     MS__TRY(ms_query_open(store, q, it, err));
-    for (const ms_msg *msg; (msg = ms_next(it)) != NULL; ++*there)
-        if (*there == 0) *seq = ms_seq(msg);
+    for (const ms_msg *msg; (msg = ms_next(it)) != NULL; n++) {
+        ms_envelope m = ms_envelope_of(msg);
+        if (n < 2) oldest[n] = m.seq;
+        if (found && *there == 0) *seq = m.seq;
+        ++*there;
+        if (!c->covered || c->covered != ms__covered_sum(&m)) continue;
+        found = true;
+        *there = 0;
+        *seq = c->seq;
+    }
+    if (!found) *seq = oldest[n > c->keep];
+    if (!found) *there = n - (n > c->keep);
     return ms_cursor_close(it, err);
 }
 
-/* Returns whether a group reaches beyond what a compaction covers, which is nothing of a
- * runtime store. */
-static bool ms__group_stays(const ms__group *g, uint64_t seq, uint64_t read)
+/* Returns whether an item, or its result, is beyond what a compaction covers, which is
+ * nothing of a runtime store. */
+static bool ms__item_stays(const ms__item *item, uint64_t seq, uint64_t read)
 {
-    for (const ms__item *item = g->first; item; item = item->next) {
-        const ms__item *of[2] = {item, item->result};
-        for (int i = 0; i < 2; i++)
-            if (of[i] && (of[i]->runtime ||
-                          (seq ? of[i]->seq >= seq : of[i]->read >= read)))
-                return true;
-    }
+    const ms__item *of[2] = {item, item->result};
+    for (int i = 0; i < 2; i++)
+        if (of[i] && (of[i]->runtime ||
+                      (seq ? of[i]->seq >= seq : of[i]->read >= read)))
+            return true;
     return false;
 }
 
-/* Puts a compaction in the place of the groups that it covers. */
+/* Returns whether a group reaches beyond what a compaction covers. */
+static bool ms__group_stays(const ms__group *g, uint64_t seq, uint64_t read)
+{
+    const ms__item *item = g->first;
+    while (item && !ms__item_stays(item, seq, read)) item = item->next;
+    return item != NULL;
+}
+
+/* Returns the last item of a message, with thinking that stands right before it. *stays:
+ * one of them is beyond what a compaction covers. */
+static ms__item *ms__message_end(ms__item *item, uint64_t seq, uint64_t read, bool *stays)
+{
+    for (*stays = false;; item = item->next) {
+        *stays = *stays || ms__item_stays(item, seq, read);
+        if (!item->next ||
+            (item->kind != MS__ITEM_THOUGHT && item->next->read != item->read))
+            return item;
+    }
+}
+
+/* Takes the covered messages out of a group of which a part stays: a call whose result
+ * came later, or the rest of an answer. A call keeps the thinking of its answer, unless
+ * that must lead an item which is gone. */
+static void ms__group_reduce(ms__projector *p, ms__group *g, uint64_t seq, uint64_t read)
+{
+    bool stays, leads = ms__has_rule(p->wire, MS__THOUGHT_LEADS);
+    uint64_t count = g->count, cost = g->cost;
+    ms__item **at = &g->first, *thought[2] = {NULL, NULL}, *last = NULL;
+    while (*at) {
+        ms__item *item = *at, *end = ms__message_end(item, seq, read, &stays);
+        bool thinks = item->kind == MS__ITEM_THOUGHT;
+        if (thinks || !item->joined) thought[0] = NULL; /* of another answer */
+        if (stays && thought[0]) {
+            thought[1]->next = item;
+            *at = thought[0];
+        }
+        if (stays) {
+            thought[0] = NULL;
+            last = end;
+            at = &end->next;
+            continue;
+        }
+        if (thinks && !leads) thought[0] = thought[1] = item;
+        while (thought[1] == item && item != end && item->next->kind == MS__ITEM_THOUGHT)
+            thought[1] = item = item->next;
+        *at = end->next;
+        if (*at) (*at)->glued = false;
+    }
+    g->last = last;
+    g->has_calls = false;
+    g->count = g->cost = 0;
+    for (ms__item *item = g->first; item; item = item->next) {
+        const ms__item *result = item->result;
+        g->has_calls = g->has_calls || item->kind == MS__ITEM_CALL;
+        if (!item->part) g->count++;
+        if (result && !result->part) g->count++;
+        g->cost += ms__item_cost(p, item) + (result ? ms__item_cost(p, result) : 0);
+    }
+    p->report.compacted += count - g->count;
+    p->count -= count - g->count;
+    p->cost -= cost - g->cost;
+}
+
+/* Puts a compaction in the place of what it covers. */
 static void ms__compaction_put(ms__projector *p, const ms__compaction *c, uint64_t seq,
                                uint64_t read)
 {
-    ms__group *g = p->pinned ? p->pinned->next : p->first;
-    for (; g && !ms__group_stays(g, seq, read); g = g->next) {
-        p->report.compacted += g->count;
-        p->count -= g->count;
-        p->cost -= g->cost;
+    ms__group **at = p->pinned ? &p->pinned->next : &p->first;
+    p->last = p->pinned;
+    for (ms__group *g = *at; g; g = g->next) {
+        const ms__item *first = g->first;
+        if (!ms__group_stays(g, seq, read)) {
+            p->report.compacted += g->count;
+            p->count -= g->count;
+            p->cost -= g->cost;
+            continue;
+        }
+        if (seq ? first->seq < seq : first->read < read)
+            ms__group_reduce(p, g, seq, read);
+        g->before = p->last;
+        p->last = *at = g;
+        at = &g->next;
     }
-    if (p->pinned) p->pinned->next = g;
-    else p->first = g;
-    if (g) g->before = p->pinned;
-    else p->last = p->pinned;
+    *at = NULL;
     ms__group *summary = (ms__group *)ms__project_alloc(p, sizeof *summary);
     if (!summary) return;
     summary->first = summary->last = c->item;

@@ -3,7 +3,8 @@
  * A compaction is a message of the type COMPACTION: a summary of what stands before it,
  * or the items that a provider made of that. It is appended; nothing is deleted. A
  * request has the newest one, the messages before it that stay, and what follows it;
- * every view has all messages. Taking the conversation back to before it (ms_rewind)
+ * every view has all messages. A covered call whose result came later, as of a background
+ * job, goes back with that result. Taking the conversation back to before it (ms_rewind)
  * undoes it.
  *
  *     ms_compaction_plan plan;
@@ -19,8 +20,9 @@
  *
  * The message has the summary as its content ("" without one) and, in `extra`, the member
  * "compaction": {"keep": how many messages of its location before it stay, "cause",
- * "tokens_before", "tokens_after", "items": [...], "plain": true where the summary has
- * words of its own around it}. The member "signed" has the provider and the model of the
+ * "tokens_before", "tokens_after", "items": [...], "covered": a hash of the last message
+ * covered, "plain": true where the summary has words of its own around it}. The member
+ * "signed" has the provider and the model of the
  * items. A compaction without agent key is of all who read the location, any other of its
  * agent alone. ms_answer stores the compactions that a provider makes by itself
  * (Anthropic, Responses) in the same form; then "keep" is 0.
@@ -30,9 +32,13 @@
  * in <conversation_summary>. One without, or without a whole number as "keep", is passed
  * over and counted (report->compaction_unusable), as is one of Anthropic that failed: its
  * content is null. Of the messages that it keeps, those that are not there are counted
- * (report->compaction_missing). Where thinking is bound to all before it, messages that
- * stay lose theirs. Messages of a caller's own function (desc.next) are counted as they
- * come.
+ * (report->compaction_missing): hidden ones, or those that a fork has not. That needs the
+ * last message covered. If that is hidden or changed, or "covered" is absent, or desc has
+ * a cursor or a function, so many messages as "keep" stay, covered ones among them; then
+ * those are counted for which there are none. Messages of a caller's own function
+ * (desc.next) are counted as they come. Where thinking is bound to all before it,
+ * messages that stay lose theirs, as do those between it and a late result of a covered
+ * call.
  *
  * Of a memory with MS_RUNTIME_MERGE a compaction covers messages of `store` alone, and is
  * appended there: all of `runtime` stays, and so does a call whose result is in it. One

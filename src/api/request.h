@@ -218,7 +218,7 @@ typedef struct ms_project_report {
     uint64_t compacted;       /* covered by the compaction in use: it is sent instead */
     uint64_t compaction_seq;  /* the number of that compaction; 0: none */
     uint64_t compaction_missing; /* messages that it keeps and that are not there: hidden,
-                                 or overwritten in a ring */
+                                 or overwritten in a ring; see [api-compact] */
     uint64_t compaction_unusable; /* newer ones that have nothing for this provider and
                                  model, or no "keep": an earlier one is used, or all is
                                  sent */

@@ -2131,7 +2131,13 @@ controls()
         results_find_calls_without_ids_in_any_order 100 \
         ms__pending_copy 'out->id = ms__id_own(p, &m);' 'out->id = m.call_id;'
     control tail_is_one_shorter gcc test_compact messages_appended_meanwhile_stay 100 \
-        ms__compact_count '*n = 0;' '*n = (uint64_t)-1;'
+        ms__compact_count 'if (m.seq == upto) *covered = sum;' 'if (m.seq == upto) --*n;'
+    control covered_again_for_hidden_ones gcc test_compact \
+        covered_messages_stay_covered_when_kept_ones_are_hidden 100 \
+        ms__compaction_kept 'found = true;' ''
+    control equal_of_the_last_covered gcc test_compact \
+        tail_is_counted_when_it_has_the_last_covered_message_again 100 \
+        ms__compact_count 'else if (sum == *covered) *covered = 0;' ''
     control summary_of_another_agent gcc test_compact \
         compaction_of_another_agent_changes_nothing 100 \
         ms__compaction_add '!ms_str_equal(m->agent_key, reader)' 'false'
@@ -2141,7 +2147,7 @@ controls()
     control covered_to_an_open_call gcc test_compact open_work_is_never_covered 100 \
         ms__compact_cover 'item->kind == MS__ITEM_CALL && !result' 'false'
     control appended_meanwhile_is_covered gcc test_compact messages_appended_meanwhile_stay 100 \
-        ms__compact_count 'q->after_seq = upto;' 'q->after_seq = upto + 4;'
+        ms__compact_count 'q->after_seq = upto - 1;' 'q->after_seq = upto + 4;'
     control thinking_behind_a_summary gcc test_compact \
         thinking_of_the_tail_is_sent_where_it_may_be 100 \
         ms__group_asked 'g->number < p->since' 'false'
@@ -2163,10 +2169,28 @@ controls()
         ms__compaction_add 'ms_json_kind_of(plain) != MS_JSON_TRUE' 'true'
     control late_result_is_covered gcc test_compact \
         cut_never_stands_between_a_call_and_its_result 100 \
-        ms__group_stays '{item, item->result}' '{item, NULL}'
+        ms__item_stays '{item, item->result}' '{item, NULL}'
+    control covered_behind_a_late_result gcc test_compact \
+        late_result_goes_with_its_call_alone 100 \
+        ms__compaction_put 'if (!ms__group_stays(g, seq, read)) {' \
+        'if (p->last == p->pinned && !ms__group_stays(g, seq, read)) {'
+    control covered_beside_a_late_result gcc test_compact \
+        late_result_has_the_thinking_of_its_answer 100 \
+        ms__compaction_put 'if (seq ? first->seq < seq : first->read < read)' 'if (false)'
+    control thinking_of_a_late_result_is_lost gcc test_compact \
+        late_result_has_the_thinking_of_its_answer 100 \
+        ms__group_reduce 'if (thinks && !leads)' 'if (false)'
+    control thinking_before_a_late_result_is_sent gcc test_compact \
+        thinking_before_a_late_result_is_left_out 100 \
+        ms__late_results 'item->thinking_check->late = true' \
+        'item->thinking_check->late = false'
+    control full_arena_of_a_summary_has_no_error gcc test_compact \
+        summary_without_room_writes_the_error 100 \
+        ms__compact_body 'code = ms__no_arena(err, arena, summary->len + items->len);' \
+        'code = room;'
     control runtime_store_is_covered gcc test_compact \
         compaction_covers_no_message_of_a_runtime_store 100 \
-        ms__group_stays 'of[i]->runtime ||' 'false ||'
+        ms__item_stays 'of[i]->runtime ||' 'false ||'
     control numbers_of_two_stores_are_compared gcc test_compact \
         compaction_covers_no_message_of_a_runtime_store 100 \
         ms__compact_cut '!own || g->first->seq > last' 'g->first->seq > last'

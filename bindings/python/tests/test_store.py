@@ -219,6 +219,7 @@ def test_a_compaction_is_of_its_agent_or_of_all(store):
     store.compact("l", "openai-responses", 4, model="m", items=[item], agent_key="ann",
                   cause="auto", tokens_before=90, tokens_after=7)
     found = store.query("l", types=["compaction"])[0]
+    assert found["compaction"].pop("covered") > 0
     assert found["compaction"] == {"keep": 2, "cause": "auto", "tokens_before": 90,
                                    "tokens_after": 7, "items": [item]}
     assert found["agent_key"] == "ann"

@@ -333,6 +333,143 @@ TEST(cut_never_stands_between_a_call_and_its_result)
     store_close(&s);
 }
 
+/* A result that came after the compaction of its call, as of a background job: the call
+ * goes back with it, and nothing else that is covered. Then the next one covers both. */
+TEST(late_result_goes_with_its_call_alone)
+{
+    for (size_t i = 0; i < COUNT(providers); i++) {
+        test_store s = heap();
+        ms_project_report report;
+        ms_request_desc ask = ask_of(s.store, CHAT, providers[i]), other;
+        put(s.store, CHAT, ms_user_message(ms_text("start")));
+        put(s.store, CHAT, ms_action(MS_STR("f"), ms_json(MS_STR("{\"job\":1}")), MS_STR("job")));
+        uint64_t last = 0;
+        for (unsigned n = 0; n < 2; n++) last = add_turn(s.store, CHAT, n);
+        (void)compacts(&ask, last, "SUMMARY");
+        add_turn(s.store, CHAT, 2);
+        (void)body_of(&ask, &report);
+        assert_int_equal(report.compacted, 10);
+        uint64_t cost = report.cost;
+        put(s.store, CHAT, ms_observation(ms_text("job done"), MS_STR("job")));
+        ms_str body = body_of(&ask, &report);
+        assert_string_equal(questions_in(body, 9), "2");
+        assert_true(has_text(body, "job done") && has_text(body, "SUMMARY"));
+        assert_false(has_text(body, "start\"") || has_text(body, "answer-1"));
+        assert_int_equal(report.compacted, 9);
+        assert_int_equal(report.orphans + report.synthesised + report.compaction_missing, 0);
+        assert_in_range(report.cost, cost + 10, cost + 30);
+        ms_cursor it;
+        ms_query q = {.location = CHAT};
+        other = ask;
+        other.store = NULL;
+        other.cursor = &it;
+        assert_int_equal(ms_query_open(s.store, &q, &it, NULL), MS_OK);
+        same_text(body_of(&other, &report), body);
+        assert_int_equal(report.compacted, 9);
+        assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+        put(s.store, CHAT, ms_user_message(ms_text("question-3.")));
+        ms_compaction_plan plan = plan_of(&ask, 1);
+        assert_int_equal(plan.upto, last + 6);
+        assert_int_equal(plan.messages, 6);
+        (void)compacts(&ask, plan.upto, "SECOND");
+        body = body_of(&ask, &report);
+        assert_false(has_text(body, "job done") || has_text(body, "SUMMARY"));
+        assert_string_equal(questions_in(body, 9), "3");
+        assert_int_equal(report.compacted, 15);
+        store_close(&s);
+    }
+}
+
+/* Of two calls of one answer only that with the late result, whose thinking goes with it,
+ * or is left out where it is bound to what it stood after. */
+TEST(late_result_has_the_thinking_of_its_answer)
+{
+    static const struct {
+        const char *provider, *body;
+        bool kept, sent;
+    } rows[] = {
+        {"anthropic", "{\"type\":\"message\",\"model\":\"m\",\"stop_reason\":\"tool_use\",\"content\""
+         ":[{\"type\":\"thinking\",\"thinking\":\"think\",\"signature\":\"s\"},{\"type\":\"text\","
+         "\"text\":\"beside\"},{\"type\":\"tool_use\",\"id\":\"c1\",\"name\":\"f\",\"input\":{}},"
+         "{\"type\":\"tool_use\",\"id\":\"c2\",\"name\":\"f\",\"input\":{}}]}", true, false},
+        {"deepseek", "{\"model\":\"m\",\"choices\":[{\"finish_reason\":\"x\",\"message\":{"
+         "\"reasoning_content\":\"think\",\"content\":\"beside\",\"tool_calls\":[{\"id\":\"c1\","
+         "\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}},{\"id\":\"c2\",\"function\":"
+         "{\"name\":\"f\",\"arguments\":\"{}\"}}]}}]}", true, true},
+        {"openai-responses", "{\"object\":\"response\",\"model\":\"m\",\"status\":\"completed\","
+         "\"output\":[{\"type\":\"reasoning\",\"id\":\"rs_1\",\"summary\":[],"
+         "\"encrypted_content\":\"think\"},{\"type\":\"function_call\",\"id\":\"fc_1\",\"call_id\":"
+         "\"c2\",\"name\":\"f\",\"arguments\":\"{}\"},{\"type\":\"function_call\",\"id\":\"fc_2\","
+         "\"call_id\":\"c1\",\"name\":\"f\",\"arguments\":\"{}\"}]}", true, false},
+        {"openai-responses", "{\"object\":\"response\",\"model\":\"m\",\"status\":\"completed\","
+         "\"output\":[{\"type\":\"reasoning\",\"id\":\"rs_1\",\"summary\":[],"
+         "\"encrypted_content\":\"think\"},{\"type\":\"function_call\",\"id\":\"fc_1\",\"call_id\":"
+         "\"c1\",\"name\":\"f\",\"arguments\":\"{}\"},{\"type\":\"function_call\",\"id\":\"fc_2\","
+         "\"call_id\":\"c2\",\"name\":\"f\",\"arguments\":\"{}\"}]}", false, false},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        test_store s = heap();
+        ms_project_report report;
+        ms_request_desc ask = ask_of(s.store, CHAT, rows[i].provider);
+        ask.opts.thinking = MS_THINKING_ALL;
+        put(s.store, CHAT, ms_user_message(ms_text("begin")));
+        assert_int_equal(ms_answer(&ask, ms_str_of(rows[i].body), NULL, NULL), MS_OK);
+        put(s.store, CHAT, ms_observation(ms_text("at once"), MS_STR("c1")));
+        put(s.store, CHAT, ms_user_message(ms_text("meanwhile")));
+        uint64_t last = put(s.store, CHAT, ms_assistant_message(ms_text("well")));
+        (void)compacts(&ask, last, "SUMMARY");
+        put(s.store, CHAT, ms_user_message(ms_text("go on")));
+        (void)body_of(&ask, &report);
+        assert_int_equal(report.compacted, last);
+        put(s.store, CHAT, ms_observation(ms_text("late"), MS_STR("c2")));
+        ms_str body = body_of(&ask, &report);
+        assert_true(has_text(body, "\"c2\"") && has_text(body, "late"));
+        assert_false(has_text(body, "\"c1\"") || has_text(body, "at once"));
+        assert_false(has_text(body, "beside") || has_text(body, "meanwhile"));
+        bool kept = rows[i].kept;
+        if (has_text(body, "think\"") != rows[i].sent || report.compacted != last - 1u - kept ||
+            report.thinking_left_out != (kept && !rows[i].sent))
+            fail_msg("row %zu: %d of %d: %.*s", i, (int)report.compacted, (int)last,
+                     (int)body.len, body.ptr);
+        store_close(&s);
+    }
+}
+
+/* A late result changes what stands before later answers. Thinking that is bound to it
+ * is not sent if the result came after it; what came after both is. */
+TEST(thinking_before_a_late_result_is_left_out)
+{
+    static const char body[] =
+        "{\"type\":\"message\",\"model\":\"m\",\"stop_reason\":\"tool_use\",\"content\":[{\"type\":"
+        "\"thinking\",\"thinking\":\"%s\",\"signature\":\"s\"},{\"type\":\"tool_use\",\"id\":\"%s\","
+        "\"name\":\"f\",\"input\":{}}]}";
+    test_store s = heap();
+    ms_project_report report;
+    char text[400];
+    ms_request_desc ask = ask_of(s.store, CHAT, "anthropic");
+    ask.opts.thinking = MS_THINKING_ALL;
+    put(s.store, CHAT, ms_user_message(ms_text("begin")));
+    put(s.store, CHAT, ms_action(MS_STR("f"), ms_json(MS_STR("{}")), MS_STR("job")));
+    put(s.store, CHAT, ms_user_message(ms_text("meanwhile")));
+    uint64_t last = put(s.store, CHAT, ms_assistant_message(ms_text("well")));
+    (void)compacts(&ask, last, "SUMMARY");
+    put(s.store, CHAT, ms_user_message(ms_text("go on")));
+    snprintf(text, sizeof text, body, "EARLY", "c1");
+    assert_int_equal(ms_answer(&ask, ms_str_of(text), NULL, NULL), MS_OK);
+    put(s.store, CHAT, ms_observation(ms_text("r"), MS_STR("c1")));
+    assert_true(has_text(body_of(&ask, &report), "EARLY"));
+    assert_int_equal(report.thinking_left_out, 0);
+    put(s.store, CHAT, ms_observation(ms_text("late"), MS_STR("job")));
+    snprintf(text, sizeof text, body, "AFTER", "c2");
+    assert_int_equal(ms_answer(&ask, ms_str_of(text), NULL, NULL), MS_OK);
+    put(s.store, CHAT, ms_observation(ms_text("r"), MS_STR("c2")));
+    ms_str sent = body_of(&ask, &report);
+    assert_true(has_text(sent, "AFTER") && has_text(sent, "late"));
+    assert_false(has_text(sent, "EARLY"));
+    assert_int_equal(report.thinking_left_out, 1);
+    store_close(&s);
+}
+
 TEST(plan_is_due_when_the_history_costs_more_than_compact_at)
 {
     test_store s = heap();
@@ -566,6 +703,63 @@ TEST_WITH(ON_EVERY_STORE, messages_that_a_compaction_keeps_are_counted_when_miss
     store_close(&s);
 }
 
+/* Hidden messages of the tail are counted, and none that is covered takes their place; in
+ * a fork, too. Without the last covered one, the count alone is known. */
+TEST_WITH(ON_EVERY_STORE, covered_messages_stay_covered_when_kept_ones_are_hidden)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_project_report report;
+    ms_error err;
+    uint64_t seqs[8];
+    char text[24];
+    for (unsigned i = 0; i < 8; i++) {
+        snprintf(text, sizeof text, "%s-%u.", i % 2 ? "answer" : "question", i);
+        seqs[i] = put(s.store, CHAT, i % 2 ? ms_assistant_message(ms_text(text))
+                                           : ms_user_message(ms_text(text)));
+    }
+    ms_request_desc ask = ask_of(s.store, CHAT, "openai");
+    uint64_t at = compacts(&ask, seqs[3], "SUMMARY");
+    assert_string_equal(questions_in(body_of(&ask, &report), 9), "46");
+    assert_int_equal(report.compaction_missing, 0);
+    for (unsigned n = 1; n <= 4; n++) {
+        must_ok(ms_hide(s.store, seqs[8 - n], &err), &err, "hide");
+        snprintf(text, sizeof text, "fork-%u", n);
+        must_ok(ms_fork(s.store, CHAT, at, ms_str_of(text), NULL, &err), &err, "fork");
+        for (int fork = 0; fork < 2; fork++) {
+            ask.location = fork ? ms_str_of(text) : CHAT;
+            assert_string_equal(questions_in(body_of(&ask, &report), 9),
+                                n < 2 ? "46" : n < 4 ? "4" : "");
+            assert_int_equal(report.compaction_missing, n);
+            assert_int_equal(report.compacted, 4);
+        }
+    }
+    ask.location = CHAT;
+    must_ok(ms_hide(s.store, seqs[3], &err), &err, "hide");
+    assert_string_equal(questions_in(body_of(&ask, &report), 9), "02");
+    assert_int_equal(report.compaction_missing, 1);
+    store_close(&s);
+}
+
+/* A message of the tail that equals the last covered one is not taken for it. */
+TEST(tail_is_counted_when_it_has_the_last_covered_message_again)
+{
+    test_store s = heap();
+    ms_project_report report;
+    for (int i = 0; i < 4; i++) {
+        put(s.store, CHAT, ms_user_message(ms_text(i < 2 ? "old" : "new")));
+        put(s.store, CHAT, ms_assistant_message(ms_text("ok")));
+    }
+    ms_request_desc ask = ask_of(s.store, CHAT, "openai");
+    (void)compacts(&ask, 4, "SUMMARY");
+    ms_str body = body_of(&ask, &report);
+    assert_false(has_text(body, "old"));
+    assert_true(has_text(body, "new\"},{\"role\":\"assistant\",\"content\":\"ok\"},"
+                               "{\"role\":\"user\",\"content\":\"new\"}"));
+    assert_int_equal(report.compacted, 4);
+    assert_int_equal(report.compaction_missing, 0);
+    store_close(&s);
+}
+
 /* Of "plain" summaries the text is sent as it is. */
 TEST(plain_summary_has_its_own_words)
 {
@@ -689,6 +883,35 @@ TEST(compaction_without_memory_appends_nothing)
     assert_true(refused > 5);
     ask.arena = NULL;
     assert_true(has_text(body_of(&ask, NULL), "SUMMARY"));
+    store_close(&s);
+}
+
+/* A summary for which the arena has no room: the error is written, wherever it ends. */
+TEST(summary_without_room_writes_the_error)
+{
+    static char text[6000], body[6200];
+    test_store s = heap();
+    add_turn(s.store, CHAT, 0);
+    ms_request_desc ask = ask_of(s.store, CHAT, "openai");
+    memset(text, 'w', sizeof text - 1);
+    snprintf(body, sizeof body, "{\"model\":\"m\",\"choices\":[{\"finish_reason\":\"stop\","
+             "\"message\":{\"content\":\"%s\"}}]}", text);
+    const ms_compaction c = {.body = ms_str_of(body), .upto = 4};
+    ms_result code = MS_E_ARENA;
+    for (size_t room = 1024; code != MS_OK; room += 512) {
+        char *memory = (char *)malloc(room);
+        ms_arena own;
+        ms_error err = {0};
+        assert_non_null(memory);
+        test_arena_init_fixed(&own, memory, room);
+        ask.arena = &own;
+        code = ms_compact(&ask, &c, NULL, &err);
+        free(memory);
+        if (code == MS_OK) break;
+        assert_int_equal(code, MS_E_ARENA);
+        if (err.code != code || err.message[0] == '\0') fail_msg("no error at %zu", room);
+        assert_int_equal(messages_of(s.store, CHAT), 4);
+    }
     store_close(&s);
 }
 
