@@ -928,6 +928,7 @@ await test("numbers_keep_their_digits_in_calls_texts_and_requests", async () => 
     '{"type":"observation","agent_key":"m","tool_call_id":"c2","content":[{"row":8800000000000000001,"text":3}]}',
   ];
   const p = await browser.open(page("digits.html", "--from", "framework", lines("digits.jsonl", said)));
+  await p.until("byId('rows').innerText.includes('8800000000000000001')"); // rows are drawn one after the other
   const body = (await p.run("byId('rows').innerText")).replace(/\s+/g, " ");
   has(body, "12345678901234567890", "1.0", "9007199254740993", "1e400", "7700000000000000001", "8800000000000000001");
   await is(p, "gist(S.calls[0])", "12345678901234567890  1.0  5");
