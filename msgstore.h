@@ -31621,6 +31621,7 @@ typedef struct ms__item {
                                  it, as one sentence */
     bool id_needed;           /* its raw item is found by its id */
     bool custom;              /* a call whose arguments are any text */
+    bool answered;            /* a call of a server's tool that has its result */
     bool unfinished;          /* its answer was interrupted */
     bool aside;               /* user text of another agent, which ends no turn */
     bool runtime;             /* its message is of a memory's runtime store, and so is its
@@ -31691,6 +31692,7 @@ enum {
     MS__NAME_CALL,
     MS__NAME_AGENT,
     MS__NAME_ANSWER,
+    MS__NAME_USE,             /* the id of a call of a server's tool, as JSON */
     MS__NAME_FILE,
     MS__NAME_TABLES
 };
@@ -31736,8 +31738,7 @@ typedef struct ms__projector {
     ms__name spare;             /* used for a name that cannot be allocated */
     uint64_t hash_key[2];
     ms__item *question;         /* an input_required without an answer */
-    ms__item *uses;             /* calls of a server's tool without a result, linked by
-                                   before[0] */
+    ms__item *uses;             /* calls of a server's tool, linked by before[0] */
     ms_str question_agent;
     ms__name *answer;           /* to which the message belongs; NULL: to none */
     ms__item *added;            /* the newest item, also in an earlier group */
@@ -33444,12 +33445,11 @@ static void ms__use_note(ms__projector *p, ms__item *item)
         use = ms_json_member(it.value, MS_STR("type"), &value) &&
               (ms_json_string_is(value, MS_STR("server_tool_use")) ||
                ms_json_string_is(value, MS_STR("mcp_tool_use")));
-        if (use || !ms_json_member(it.value, MS_STR("tool_use_id"), &value)) continue;
-        ms__item **at = &p->uses;
-        while (*at && !(ms_json_member((*at)->text.text, MS_STR("id"), &id) &&
-                        ms_str_equal(id, value)))
-            at = &(*at)->before[0];
-        if (*at) *at = (*at)->before[0];
+        if (!ms_json_member(it.value, use ? MS_STR("id") : MS_STR("tool_use_id"), &id))
+            continue;
+        ms__name *name = ms__name_of(p, MS__NAME_USE, id, ms__absent(), use);
+        if (use) name->call = item;
+        else if (name && name->call) name->call->answered = true;
     }
     if (!use || n > 1) return;
     item->before[0] = p->uses;
@@ -33464,7 +33464,8 @@ static void ms__uses_end(ms__projector *p)
     while (prompt && prompt->kind != MS__ITEM_USER) prompt = prompt->before;
     for (ms__item *item = p->uses; prompt && item; item = item->before[0]) {
         ms_str name;
-        if (!item->group || item->group->number > prompt->number) continue;
+        if (item->answered || !item->group || item->group->number > prompt->number)
+            continue;
         if (!ms_json_member(item->text.text, MS_STR("name"), &name))
             name = MS_STR("\"tool\"");
         item->kind = MS__ITEM_ASSISTANT;

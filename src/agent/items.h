@@ -46,6 +46,7 @@ typedef struct ms__item {
                                  it, as one sentence */
     bool id_needed;           /* its raw item is found by its id */
     bool custom;              /* a call whose arguments are any text */
+    bool answered;            /* a call of a server's tool that has its result */
     bool unfinished;          /* its answer was interrupted */
     bool aside;               /* user text of another agent, which ends no turn */
     bool runtime;             /* its message is of a memory's runtime store, and so is its
@@ -116,6 +117,7 @@ enum {
     MS__NAME_CALL,
     MS__NAME_AGENT,
     MS__NAME_ANSWER,
+    MS__NAME_USE,             /* the id of a call of a server's tool, as JSON */
     MS__NAME_FILE,
     MS__NAME_TABLES
 };
@@ -161,8 +163,7 @@ typedef struct ms__projector {
     ms__name spare;             /* used for a name that cannot be allocated */
     uint64_t hash_key[2];
     ms__item *question;         /* an input_required without an answer */
-    ms__item *uses;             /* calls of a server's tool without a result, linked by
-                                   before[0] */
+    ms__item *uses;             /* calls of a server's tool, linked by before[0] */
     ms_str question_agent;
     ms__name *answer;           /* to which the message belongs; NULL: to none */
     ms__item *added;            /* the newest item, also in an earlier group */

@@ -890,12 +890,11 @@ static void ms__use_note(ms__projector *p, ms__item *item)
         use = ms_json_member(it.value, MS_STR("type"), &value) &&
               (ms_json_string_is(value, MS_STR("server_tool_use")) ||
                ms_json_string_is(value, MS_STR("mcp_tool_use")));
-        if (use || !ms_json_member(it.value, MS_STR("tool_use_id"), &value)) continue;
-        ms__item **at = &p->uses;
-        while (*at && !(ms_json_member((*at)->text.text, MS_STR("id"), &id) &&
-                        ms_str_equal(id, value)))
-            at = &(*at)->before[0];
-        if (*at) *at = (*at)->before[0];
+        if (!ms_json_member(it.value, use ? MS_STR("id") : MS_STR("tool_use_id"), &id))
+            continue;
+        ms__name *name = ms__name_of(p, MS__NAME_USE, id, ms__absent(), use);
+        if (use) name->call = item;
+        else if (name && name->call) name->call->answered = true;
     }
     if (!use || n > 1) return;
     item->before[0] = p->uses;
@@ -910,7 +909,8 @@ static void ms__uses_end(ms__projector *p)
     while (prompt && prompt->kind != MS__ITEM_USER) prompt = prompt->before;
     for (ms__item *item = p->uses; prompt && item; item = item->before[0]) {
         ms_str name;
-        if (!item->group || item->group->number > prompt->number) continue;
+        if (item->answered || !item->group || item->group->number > prompt->number)
+            continue;
         if (!ms_json_member(item->text.text, MS_STR("name"), &name))
             name = MS_STR("\"tool\"");
         item->kind = MS__ITEM_ASSISTANT;
