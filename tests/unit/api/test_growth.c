@@ -778,7 +778,8 @@ static void read_new_histories(world *w)
 
 /* ---- requests ---- */
 
-static void project_all(world *w)
+/* Of a memory, or of the location. */
+static void project_from(ms_store *store, const ms_memory *memory)
 {
     unsigned wires = 0;
     for (size_t i = 0; ms_profile_at(i); i++) {
@@ -793,13 +794,36 @@ static void project_all(world *w)
         memset(&desc, 0, sizeof desc);
         out.arena = &arena;
         desc.profile = ms_profile_at(i);
-        desc.store = w->store;
-        desc.location = JOB;
+        desc.memory = memory;
+        if (!memory) {
+            desc.store = store;
+            desc.location = JOB;
+        }
         desc.arena = &arena;
         desc.opts.thinking = true;
         must(ms_project(&desc, ms_buf_write, &out, &report, NULL));
         ms_arena_deinit(&arena);
     }
+}
+
+static void project_all(world *w) { project_from(w->store, NULL); }
+
+static void project_union(world *w)
+{
+    ms_store *stores[2] = {w->store, w->second}, *both;
+    const ms_union_desc desc = {stores, 2, {NULL, NULL}};
+    must(ms_union_open(&both, &desc, NULL));
+    project_from(both, NULL);
+    ms_close(both);
+}
+
+static void project_merged(world *w)
+{
+    ms_memory memory;
+    ms_memory_init(&memory, w->store, JOB, MS_STR("a"));
+    memory.runtime_mode = MS_RUNTIME_MERGE;
+    memory.runtime = w->second;
+    project_from(NULL, &memory);
 }
 
 /* The window is much smaller than the history. */
@@ -861,19 +885,31 @@ static void append_turned_results(world *w)
         append(w->store, JOB, ms_observation(ms_text("r"), numbered("c", i)));
 }
 
-static void append_results_without_ids(world *w)
+static void append_results_to(ms_store *store, size_t n)
 {
     ms_str none = ms_str_n(NULL, 0);
-    for (size_t i = 0; i < w->n; i++) {
+    for (size_t i = 0; i < n; i++) {
         ms_envelope m = call_of(none);
         m.tool = numbered("tool", i);
-        append(w->store, JOB, m);
+        append(store, JOB, m);
     }
-    for (size_t i = w->n; i-- > 0;) {
+    for (size_t i = n; i-- > 0;) {
         ms_envelope m = ms_observation(ms_text("r"), none);
         m.tool = numbered("tool", i);
-        append(w->store, JOB, m);
+        append(store, JOB, m);
     }
+}
+
+static void append_results_without_ids(world *w)
+{
+    append_results_to(w->store, w->n);
+    w->seq = 2 * w->n;
+}
+
+static void append_results_to_two(world *w)
+{
+    append_results_to(w->store, w->n / 8);
+    append_results_to(w->second, w->n / 8);
 }
 
 static void append_turns(world *w)
@@ -898,6 +934,64 @@ static void append_one_turn(world *w)
         append(w->store, JOB, call_of(numbered("c", i)));
         append(w->store, JOB, ms_observation(ms_text("r"), numbered("c", i)));
     }
+}
+
+static void answer_of(world *w, const char *provider, size_t by);
+
+/* Half of the calls get their results, in another order; the last one is of a prompt. */
+static void append_calls_of_servers(world *w)
+{
+    static const char *const blocks[] = {"{\"type\":\"server_tool_use\",\"name\":"
+                                         "\"web_search\",\"input\":{},\"id\":\"s",
+                                         "{\"type\":\"web_search_tool_result\","
+                                         "\"content\":[],\"tool_use_id\":\"s"};
+    size_t n = w->n / 8;
+    append(w->store, JOB, hello());
+    for (size_t half = 0; half < COUNT(blocks); half++) {
+        w->text.len = 0;
+        write_text(w, "{\"type\":\"message\",\"stop_reason\":\"pause_turn\",\"content\":[");
+        for (size_t i = n; i-- > 0;) {
+            if (i % 2 && half) continue;
+            write_numbered(w, blocks[half], half ? i : n - 1 - i, i ? "\"}," : "\"}");
+        }
+        write_text(w, "]}");
+        answer_of(w, "anthropic", 0);
+    }
+    append(w->store, JOB, hello());
+}
+
+/* A compaction that covers half of the turns. Of what it keeps each tenth message is
+ * hidden; results of covered calls come late. */
+static void append_compacted(world *w)
+{
+    ms_request_desc desc;
+    ms_compaction c;
+    w->n /= 4;
+    append_turns(w);
+    for (size_t i = 0; i < w->n / 8; i++) append(w->store, JOB, call_of(numbered("late", i)));
+    memset(&desc, 0, sizeof desc);
+    memset(&c, 0, sizeof c);
+    desc.profile = ms_profile_find(MS_STR("anthropic"));
+    desc.store = w->store;
+    desc.location = JOB;
+    desc.arena = &w->arena;
+    c.summary = MS_STR("so far");
+    c.upto = w->n + w->n / 8;
+    append_turns(w);
+    must(ms_compact(&desc, &c, NULL, NULL));
+    for (uint64_t seq = c.upto + 10; seq < 2 * w->n; seq += 10)
+        must(ms_hide(w->store, seq, NULL));
+    for (size_t i = 0; i < w->n / 8; i++)
+        append(w->store, JOB, ms_observation(ms_text("r"), numbered("late", i)));
+}
+
+static void append_turns_to_two(world *w)
+{
+    ms_store *store = w->store;
+    append_turns(w);
+    w->store = w->second;
+    append_turns(w);
+    w->store = store;
 }
 
 static void append_pictures(world *w)
@@ -1200,6 +1294,11 @@ static const operation operations[] = {
     {"project calls of one id", append_same_ids, project_all, IN_BOTH},
     {"project turned results", append_turned_results, project_all, IN_BOTH},
     {"project results without ids", append_results_without_ids, project_all, IN_BOTH},
+    {"project calls of a server's tool", append_calls_of_servers, project_all, IN_BOTH},
+    {"project a compacted history", append_compacted, project_all, IN_BOTH},
+    {"project a memory of two stores", append_turns_to_two, project_merged, IN_BOTH},
+    {"project a union without ids", append_results_to_two, project_union, IN_BOTH},
+    {"fork of calls without ids", append_results_without_ids, fork_all, IN_BOTH},
     {"project a team", append_team, project_all, IN_BOTH},
     {"project many agents", append_of_many_agents, project_all, IN_BOTH},
     {"project pictures", append_pictures, project_all, IN_BOTH},
