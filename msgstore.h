@@ -34219,6 +34219,57 @@ static const ms__element *ms__reply_picture(const ms__item *r)
     return x;
 }
 
+/* Returns whether JSON is what a command wrote that the Responses API's shell ran. */
+static bool ms__is_printed(ms_str json)
+{
+    static const char *const names[] = {"stdout", "stderr"};
+    ms_str outcome, value;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (!ms_json_member(json, ms_str_of(names[i]), &value) ||
+            ms_json_kind_of(value) != MS_JSON_STRING)
+            return false;
+    if (!ms_json_member(json, MS_STR("outcome"), &outcome) ||
+        !ms_json_member(outcome, MS_STR("type"), &value))
+        return false;
+    return ms_json_string_is(value, MS_STR("timeout")) ||
+           (ms_json_string_is(value, MS_STR("exit")) &&
+            ms_json_member(outcome, MS_STR("exit_code"), &value) &&
+            ms_json_kind_of(value) == MS_JSON_NUMBER);
+}
+
+/* Returns the list of objects that a result is, or an absent view: of what commands
+ * wrote, or of tools, of which there may be none. */
+static ms_str ms__reply_list(const ms__item *r, bool printed)
+{
+    ms_str list = ms__reply_json(r, MS_JSON_ARRAY);
+    size_t n = 0;
+    if (!printed && !r->parts && r->text.text.len == 0) return MS_STR("[]");
+    for (ms_json_iter it = ms_json_iterate(list); ms_json_next(&it); n++)
+        if (ms_json_kind_of(it.value) != MS_JSON_OBJECT ||
+            (printed && !ms__is_printed(it.value)))
+            return ms__absent();
+    return printed && n == 0 ? ms__absent() : list;
+}
+
+/* Returns the object that a computer's screen is in the Responses API, if the result is
+ * one, or an absent view. */
+static ms_str ms__reply_screen(const ms__item *r)
+{
+    ms_str json = ms__reply_json(r, MS_JSON_OBJECT), type;
+    bool is = json.ptr && ms_json_member(json, MS_STR("type"), &type) &&
+              ms_json_string_is(type, MS_STR("computer_screenshot"));
+    return is ? json : ms__absent();
+}
+
+/* Returns whether the form of a type of item can hold a result. Outputs of shells and
+ * patches are text alone. */
+static bool ms__reply_fits(const char *form, const ms__item *r)
+{
+    if (strstr(form, "%G")) return ms__reply_picture(r) || ms__reply_screen(r).ptr;
+    if (strstr(form, "%k")) return ms__reply_list(r, false).ptr != NULL;
+    return !r->parts || form == ms__item_types[0].reply;
+}
+
 /* Completes the result of a call: shortens an old text, marks a failure, or makes up a
  * missing result. */
 static void ms__reply(ms__projector *p, ms__item *call)
@@ -34239,9 +34290,8 @@ static void ms__reply(ms__projector *p, ms__item *call)
             *text = ms__shorter(p, *text, ms__absent());
         if (r->failed) ms__reply_failed(p, r);
     }
-    bool screen = call->reply && strstr(call->reply, "%G");
-    if (!screen || ms__reply_picture(r) || ms__reply_json(r, MS_JSON_OBJECT).ptr) return;
-    call->raw = ms__absent(); /* without a screen: a call of a function */
+    if (!call->reply || ms__reply_fits(call->reply, r)) return;
+    call->raw = ms__absent(); /* a call of a function */
     call->reply = NULL;
     p->report.wrapped++;
 }
@@ -34595,14 +34645,13 @@ static const ms__element *ms__reply_parts(ms__projector *p, const ms__item *r)
  * text. */
 static void ms__out_shell(ms__projector *p, const ms__item *r)
 {
-    ms_str text = r->text.text, json, first;
-    if (ms_json_check(text, NULL, &json, NULL) == MS_OK &&
-        ms_json_kind_of(json) == MS_JSON_ARRAY && ms_json_element(json, 0, &first)) {
-        ms__out_value(p, json, true);
+    ms_str list = ms__reply_list(r, true);
+    if (list.ptr) {
+        ms__out_value(p, list, true);
         return;
     }
     ms__out(p, "[{\"stdout\":");
-    ms__out_text(p, text);
+    ms__out_text(p, r->text.text);
     ms__out(p, ",\"stderr\":\"\",\"outcome\":{\"type\":\"exit\",\"exit_code\":");
     ms__out(p, r->failed ? "1}}]" : "0}}]");
 }
@@ -34611,7 +34660,7 @@ static void ms__out_shell(ms__projector *p, const ms__item *r)
  * of its picture. */
 static void ms__out_screen(ms__projector *p, const ms__item *r)
 {
-    ms_str json = ms__reply_json(r, MS_JSON_OBJECT);
+    ms_str json = ms__reply_screen(r);
     const ms__element *x = ms__reply_picture(r);
     if (json.ptr) ms__out_value(p, json, true);
     if (json.ptr || !x) return;
@@ -34676,11 +34725,7 @@ static void ms__out_form(ms__projector *p, const char *form, const ms__item *ite
             break;
         case 'v': ms__out_shell(p, item->result); break;
         case 'G': ms__out_screen(p, item->result); break;
-        case 'k': {
-            ms_str tools = ms__reply_json(item->result, MS_JSON_ARRAY);
-            ms__out_value(p, tools.ptr ? tools : MS_STR("[]"), true);
-            break;
-        }
+        case 'k': ms__out_value(p, ms__reply_list(item->result, false), true); break;
         case 'w':
             ms__out(p, item->result->failed ? "\"failed\"" : "\"completed\"");
             break;

@@ -1056,6 +1056,64 @@ TEST(results_of_computers_and_searches_are_their_own)
     if (no != NULL) fail_msg("%s\n%.*s", no, (int)sent.len, sent.ptr);
 }
 
+/* What a program gives as a result of an item of Responses does not have to have the form
+ * of its output: text is what a shell printed, else the call goes as that of a function. */
+TEST(results_that_do_not_fit_their_item_go_to_a_function)
+{
+    static const struct {
+        const char *item, *result; /* a list or an object: JSON */
+        unsigned wrapped;
+        const char *sent;
+    } rows[] = {
+        {"shell_call", "[\"p\",\"q\"]", 0, "\"stdout\":\"[\\\"p\\\",\\\"q\\\"]\""},
+        {"shell_call", "[{\"stdout\":\"x\"}]", 0, "\"stdout\":\"[{\\\"stdout"},
+        {"shell_call", "[{\"stdout\":\"x\",\"stderr\":\"\",\"outcome\":{\"type\":\"exit\"}}]", 0,
+         "\"stdout\":\"[{\\\"stdout"},
+        {"shell_call", "[{\"stdout\":\"x\",\"stderr\":\"\",\"outcome\":{\"type\":\"timeout\"}},7]",
+         0, "\"stdout\":\"[{\\\"stdout"},
+        {"shell_call", "[{\"stdout\":\"x\",\"stderr\":\"\",\"outcome\":{\"type\":\"timeout\"}}]", 0,
+         "\"output\":[{\"stdout\":\"x\""},
+        {"shell_call", "PICTURE", 1, "\"type\":\"function_call_output\""},
+        {"local_shell_call", "text", 0, "\"type\":\"local_shell_call_output\""},
+        {"local_shell_call", "PICTURE", 1, "\"type\":\"function_call_output\""},
+        {"apply_patch_call", "done", 0, "\"type\":\"apply_patch_call_output\""},
+        {"apply_patch_call", "PICTURE", 1, "\"type\":\"function_call_output\""},
+        {"computer_call", "{\"ok\":true}", 1, "\"type\":\"function_call_output\""},
+        {"computer_call", "{\"type\":\"computer_screenshot\",\"file_id\":\"f\"}", 0,
+         "\"output\":{\"type\":\"computer_screenshot\",\"file_id\":\"f\"}"},
+        {"tool_search_call", "[]", 0, "\"tools\":[]"},
+        {"tool_search_call", "[{\"type\":\"function\",\"name\":\"f\"}]", 0, "\"tools\":[{"},
+        {"tool_search_call", "[\"f\"]", 1, "\"type\":\"function_call_output\""},
+        {"tool_search_call", "it failed", 1, "\"output\":\"it failed\""},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char body[600], why[PROVIDER_LINT_TEXT];
+        ms_project_report report;
+        ask_anew();
+        ms_request_desc desc = desc_of("openai-responses");
+        snprintf(body, sizeof body,
+                 "{\"object\":\"response\",\"model\":\"m\",\"status\":\"completed\",\"output\":["
+                 "{\"type\":\"%s\",\"id\":\"a\",\"call_id\":\"a\",\"status\":\"completed\","
+                 "\"pending_safety_checks\":[],\"execution\":\"client\",\"arguments\":{},"
+                 "\"operation\":{\"type\":\"delete_file\",\"path\":\"p\"},"
+                 "\"action\":{\"type\":\"exec\",\"command\":[\"ls\"],\"commands\":[\"ls\"],"
+                 "\"env\":{}}}]}", rows[i].item);
+        assert_int_equal(ms_answer(&desc, ms_str_of(body), NULL, NULL), MS_OK);
+        ms_str result = ms_str_of(rows[i].result);
+        if (result.ptr[0] == 'P')
+            result = MS_STR("[{\"type\":\"text\",\"text\":\"t\"},{\"type\":\"image\",\"source\":{"
+                            "\"type\":\"base64\",\"media_type\":\"image/png\",\"data\":\"aGk=\"}}]");
+        bool json = result.ptr[0] == '[' || result.ptr[0] == '{';
+        add(ms_observation(json ? ms_json(result) : ms_text_n(result), MS_STR("a")));
+        ms_str sent = body_of(&desc, &report);
+        if (!has_text(sent, rows[i].sent) || report.wrapped != rows[i].wrapped)
+            fail_msg("%zu: %u wrapped: %.*s", i, (unsigned)report.wrapped, (int)sent.len, sent.ptr);
+        const char *no = provider_lint(
+            "openai-responses", provider_lint_part("openai-responses", sent, &arena), why);
+        if (no != NULL) fail_msg("%zu: %s\n%.*s", i, no, (int)sent.len, sent.ptr);
+    }
+}
+
 /* DeepSeek counts cached tokens in a member of its own. */
 TEST(cached_tokens_are_counted_where_deepseek_has_them)
 {
