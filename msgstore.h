@@ -1730,8 +1730,9 @@ typedef struct ms_answered {
     size_t left_out;           /* members of the answer that are not stored, such as
                                   `annotations`, the bytes of a sound, `logprobs`: each
                                   name counts once, however many parts of a stream have
-                                  it, empty ones do not; at most 32. Ids, times and what
-                                  else is of the service, not of the model, do not
+                                  it, empty ones do not; at most 32. The choices beside
+                                  the one that is stored count as one. Ids, times and
+                                  what else is of the service, not of the model, do not
                                   count */
     ms_usage usage;            /* also stored as a note of the last message; without one
                                   of the newest message of the location, if it has one */
@@ -31621,6 +31622,7 @@ typedef struct ms__item {
                                  it, as one sentence */
     bool id_needed;           /* its raw item is found by its id */
     bool custom;              /* a call whose arguments are any text */
+    bool lacks;               /* the thinking of its answer is not sent */
     bool answered;            /* a call of a server's tool that has its result */
     bool unfinished;          /* its answer was interrupted */
     bool aside;               /* user text of another agent, which ends no turn */
@@ -31702,6 +31704,7 @@ typedef struct ms__name {
     struct ms__name *child[4];
     uint64_t hash;
     ms_str first, second;
+    bool unthought;           /* an answer: its thinking is switched off */
     bool taken;               /* an id: a call uses it; a document's name: one has it */
     uint32_t tries;           /* of both: how many were derived from it */
     ms__item *call;           /* an id, or an agent's id: start of the search for its
@@ -32650,7 +32653,9 @@ MS_API MS__RARE ms_result ms_parts(const ms_part *parts, size_t n, ms_arena *are
  * other form (type MULTIMODAL_PART, a list), and members of a text or a call,
  * {"members": {"citations": ...}}, which hold while the message has the hash `of`. They
  * are sent as they came, in their place; elsewhere they are left out, and blocks are
- * counted. So is a call, or a result, that stands among blocks.
+ * counted. So is a call, or a result, that stands among blocks. Of a call of
+ * Anthropic's servers and its result one alone is named: "[web_search left out]", the
+ * call once a prompt follows. Ids of Responses go with the thinking of their answer.
  *
  * Memory, all in the caller's arena: 256 bytes an item, 112 a group, 112 a name (two for
  * a call, one for a turn_id), 96 a text that is written, a copy of the message if the
@@ -32926,11 +32931,29 @@ static void ms__item_members(ms__projector *p, const ms_envelope *m, ms__item *i
     }
 }
 
-/* Returns whether a message has blocks that are no parts of a text. */
+/* Returns whether a block is a call of a tool of Anthropic's servers. */
+static bool ms__is_use(ms_str block)
+{
+    ms_str type;
+    return ms_json_member(block, MS_STR("type"), &type) &&
+           (ms_json_string_is(type, MS_STR("server_tool_use")) ||
+            ms_json_string_is(type, MS_STR("mcp_tool_use")));
+}
+
+/* Returns whether a message has blocks that are no parts of a text. In a text of the
+ * assistant a list is data, unless a tool of Anthropic's servers is called in it. */
 static bool ms__is_raw(const ms_envelope *m)
 {
     ms_str member;
-    if (m->type != MS_T_MULTIMODAL_PART || m->role != MS_ROLE_ASSISTANT) return false;
+    if (m->type != MS_T_MULTIMODAL_PART) {
+        bool text = ms__chat_role(m) == MS_ROLE_ASSISTANT && m->type != MS_T_ACTION &&
+                    ms__value_is(m->content, MS_JSON_ARRAY);
+        ms_json_iter it = ms_json_iterate(text ? m->content.text : ms__absent());
+        while (ms_json_next(&it))
+            if (ms__is_use(it.value)) return true;
+        return false;
+    }
+    if (m->role != MS_ROLE_ASSISTANT) return false;
     if (ms__value_is(m->content, MS_JSON_OBJECT))
         return !ms__part_form_of(m->content.text, &member);
     if (!ms__value_is(m->content, MS_JSON_ARRAY)) return false;
@@ -33429,58 +33452,67 @@ static void ms__answer_find(ms__projector *p, const ms_envelope *m)
         return;
     answer->turn = NULL;
     answer->thinking_check = NULL;
+    answer->unthought = false;
     answer->seq = m->seq;
 }
 
-/* Notes a block that calls a tool of Anthropic's servers, or one that has the result of
- * such a call. */
+/* Leaves a block of a server's tool out: its name stands there. */
+static void ms__use_name(ms__projector *p, ms__item *item, ms_str block)
+{
+    ms_str name;
+    if (!ms_json_member(block, MS_STR("name"), &name) &&
+        !ms_json_member(block, MS_STR("type"), &name))
+        name = MS_STR("\"tool\"");
+    item->kind = MS__ITEM_ASSISTANT;
+    item->text = ms_text_n(ms__concat3(p, MS_STR("["), ms__decoded(p, name),
+                                       MS_STR(" left out]")));
+    p->report.raw_left_out++;
+}
+
+/* Notes the calls of Anthropic's server tools in an item, and which of them have results.
+ * A result whose call is not in the list before it is left out: it would be refused. */
 static void ms__use_note(ms__projector *p, ms__item *item)
 {
     ms_json_iter it;
-    ms_str value, id;
+    ms_str id, lone = ms__absent();
     size_t n = 0;
-    bool use = false;
+    bool some = false;
     memset(&it, 0, sizeof it);
     for (it.rest = item->text.text; ms_json_next(&it); n++) {
-        use = ms_json_member(it.value, MS_STR("type"), &value) &&
-              (ms_json_string_is(value, MS_STR("server_tool_use")) ||
-               ms_json_string_is(value, MS_STR("mcp_tool_use")));
+        bool use = ms__is_use(it.value);
         if (!ms_json_member(it.value, use ? MS_STR("id") : MS_STR("tool_use_id"), &id))
             continue;
         ms__name *name = ms__name_of(p, MS__NAME_USE, id, ms__absent(), use);
-        if (use) name->call = item;
+        if (use) name->call = item, some = true;
         else if (name && name->call) name->call->answered = true;
+        else lone = it.value;
     }
-    if (!use || n > 1) return;
+    if (n == 1 && lone.ptr) ms__use_name(p, item, lone);
+    if (!some || n > 1) return;
     item->before[0] = p->uses;
     p->uses = item;
 }
 
-/* Names the calls of a server's tool whose result never came: with a prompt behind them
- * they would be refused. */
-static void ms__uses_end(ms__projector *p)
+/* Of the list from `start` on, names the calls of a server's tool whose result is not
+ * there, if a prompt stands behind them, and the results whose call is not there. */
+static void ms__uses_end(ms__projector *p, ms__group *start)
 {
     const ms__group *prompt = p->last;
+    for (ms__group *g = start; g; g = g->next)
+        for (ms__item *item = g->first; item; item = item->next)
+            if (item->kind == MS__ITEM_RAW) ms__use_note(p, item);
     while (prompt && prompt->kind != MS__ITEM_USER) prompt = prompt->before;
-    for (ms__item *item = p->uses; prompt && item; item = item->before[0]) {
-        ms_str name;
-        if (item->answered || !item->group || item->group->number > prompt->number)
-            continue;
-        if (!ms_json_member(item->text.text, MS_STR("name"), &name))
-            name = MS_STR("\"tool\"");
-        item->kind = MS__ITEM_ASSISTANT;
-        item->text = ms_text_n(ms__concat3(p, MS_STR("["), ms__decoded(p, name),
-                                           MS_STR(" left out]")));
-        p->report.raw_left_out++;
-    }
+    for (ms__item *item = p->uses; prompt && item; item = item->before[0])
+        if (!item->answered && item->group->number <= prompt->number)
+            ms__use_name(p, item, item->text.text);
 }
 
 /* Adds an item to its turn, or to a group of its own. */
 static void ms__item_put(ms__projector *p, ms__item *item, ms_str agent)
 {
-    if (item->kind == MS__ITEM_RAW) ms__use_note(p, item);
     bool turn = item->kind >= MS__ITEM_ASSISTANT;
     ms__group *g = p->last;
+    item->lacks = turn && p->answer && p->answer->unthought;
     if (turn && p->answer && p->answer->turn) g = p->answer->turn;
     else if (!turn || !g || g->kind != MS__ITEM_ASSISTANT || g->has_results ||
              (g->last->unfinished && g->last->kind == MS__ITEM_ASSISTANT &&
@@ -33794,6 +33826,8 @@ static void ms__message_add(ms__projector *p, ms_envelope *m)
     }
     ms__item *item, *thought = p->opts.thinking ? ms__thought_of(p, m) : NULL;
     ms__answer_find(p, m);
+    if (m->type == MS_T_REASONING && !p->opts.thinking && p->answer)
+        p->answer->unthought = true; /* items of it go without their ids */
     ms__members_read(p, m);
     if (p->opts.thinking) ms__thinking_check_add(p, m, thought);
     if (thought) ms__item_join(p, m, thought);
@@ -34808,15 +34842,11 @@ static bool ms__run_says(const ms__projector *p, const ms__group *from,
 
 /* Writes an item as its maker wrote it. Its id names an item of an answer whose thinking
  * has to be there: where that is left out, so is the id. */
-static void ms__out_item(ms__projector *p, const ms__item *item, const ms__group *from,
-                         const ms__group *last)
+static void ms__out_item(ms__projector *p, const ms__item *item, bool lacks)
 {
     static const char *const names[] = {"id"};
     ms_str none = ms__absent(), raw = item->raw;
-    bool lacks = false;
-    for (const ms__item *x = from->first; x; x = ms__item_after(x, last))
-        lacks = lacks || (x->kind == MS__ITEM_THOUGHT && !ms__thought_goes(p, x));
-    if (lacks && !item->id_needed &&
+    if ((lacks || item->lacks) && !item->id_needed &&
         ms__members_set(raw, names, &none, 1, p->arena, &raw, NULL) != MS_OK)
         p->no_memory = raw.len + 1;
     ms__out_value(p, raw, true);
@@ -34842,7 +34872,9 @@ static void ms__out_turns(ms__projector *p, const ms__group *from, const ms__gro
                           bool ordered, bool some)
 {
     const ms__wire *wire = p->wire;
-    bool first = true;
+    bool first = true, lacks = false;
+    for (const ms__item *x = from->first; x && !lacks; x = ms__item_after(x, last))
+        lacks = x->kind == MS__ITEM_THOUGHT && !ms__thought_goes(p, x);
     for (const ms__item *item = from->first; item; item = ms__item_after(item, last)) {
         const char *form = wire->call;
         if (ms__is_held(p, item)) continue;
@@ -34858,7 +34890,7 @@ static void ms__out_turns(ms__projector *p, const ms__group *from, const ms__gro
         else form = item->redacted ? wire->redacted : wire->thought;
         if (some) ms__out(p, ",");
         some = true;
-        if (item->raw.ptr) ms__out_item(p, item, from, last);
+        if (item->raw.ptr) ms__out_item(p, item, lacks);
         else if (!form) ms__out_values(p, item->text.text);
         else ms__out_form(p, form, item);
     }
@@ -35250,7 +35282,12 @@ static MS__NOINLINE ms_result ms__compaction_kept(ms__projector *p, ms_store *st
         if (n < 2) oldest[n] = m.seq;
         if (found && *there == 0) *seq = m.seq;
         ++*there;
-        if (!c->covered || c->covered != ms__covered_sum(&m)) continue;
+        bool is = c->covered && c->covered == ms__covered_sum(&m);
+        if (c->covered && !is && m.type == MS_T_ACTION) {
+            m.call_id = ms__absent(); /* a fork has given it one */
+            is = c->covered == ms__covered_sum(&m);
+        }
+        if (!is) continue;
         found = true;
         *there = 0;
         *seq = c->seq;
@@ -35521,11 +35558,11 @@ static MS__NOINLINE ms_result ms__project_write(ms__projector *p,
                                                 ms_error *err)
 {
     ms__group *start = NULL;
-    ms__uses_end(p);
     MS__TRY(ms__compaction_use(p, desc, err));
     ms__end_trim(p);
     if (whole && ms__is_empty_history(p)) return ms__request_empty(p, desc, err);
     MS__TRY(ms__window_start(p, &start, err));
+    ms__uses_end(p, start);
     if (p->pinned && ms__system_apart(p->profile)) {
         ms__gather(p, p->first, p->pinned);
         p->report.system = ms__parts_joined(p, p->parts);
@@ -36203,7 +36240,8 @@ static void ms__answer_but(ms_answer_stream *a, ms_str object, const char *held)
 
 /* Sets the choice of an event. A provider can send several answers, in one list or in
  * events of their own: the one that is read has the index 0 in the first list, or if none
- * has, comes first there. An index that is missing is 0. */
+ * has, comes first there. An index that is missing is 0. The others count as left out,
+ * once. */
 static void ms__answer_choose(ms_answer_stream *a, ms_str list)
 {
     ms_str first = ms__absent();
@@ -36219,6 +36257,8 @@ static void ms__answer_choose(ms_answer_stream *a, ms_str list)
     }
     if (!a->chosen && !a->choice.ptr) a->choice_index = of_first, a->choice = first;
     a->chosen = a->chosen || first.ptr;
+    for (ms_json_iter it = ms_json_iterate(list); ms_json_next(&it);)
+        if (it.value.ptr != a->choice.ptr) ms__answer_left(a, MS_STR("choices"));
 }
 
 /* Returns the value at a path of members, "usage.prompt_tokens". Absent if it is missing

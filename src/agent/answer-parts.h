@@ -103,7 +103,8 @@ static void ms__answer_but(ms_answer_stream *a, ms_str object, const char *held)
 
 /* Sets the choice of an event. A provider can send several answers, in one list or in
  * events of their own: the one that is read has the index 0 in the first list, or if none
- * has, comes first there. An index that is missing is 0. */
+ * has, comes first there. An index that is missing is 0. The others count as left out,
+ * once. */
 static void ms__answer_choose(ms_answer_stream *a, ms_str list)
 {
     ms_str first = ms__absent();
@@ -119,6 +120,8 @@ static void ms__answer_choose(ms_answer_stream *a, ms_str list)
     }
     if (!a->chosen && !a->choice.ptr) a->choice_index = of_first, a->choice = first;
     a->chosen = a->chosen || first.ptr;
+    for (ms_json_iter it = ms_json_iterate(list); ms_json_next(&it);)
+        if (it.value.ptr != a->choice.ptr) ms__answer_left(a, MS_STR("choices"));
 }
 
 /* Returns the value at a path of members, "usage.prompt_tokens". Absent if it is missing

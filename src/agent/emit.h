@@ -957,15 +957,11 @@ static bool ms__run_says(const ms__projector *p, const ms__group *from,
 
 /* Writes an item as its maker wrote it. Its id names an item of an answer whose thinking
  * has to be there: where that is left out, so is the id. */
-static void ms__out_item(ms__projector *p, const ms__item *item, const ms__group *from,
-                         const ms__group *last)
+static void ms__out_item(ms__projector *p, const ms__item *item, bool lacks)
 {
     static const char *const names[] = {"id"};
     ms_str none = ms__absent(), raw = item->raw;
-    bool lacks = false;
-    for (const ms__item *x = from->first; x; x = ms__item_after(x, last))
-        lacks = lacks || (x->kind == MS__ITEM_THOUGHT && !ms__thought_goes(p, x));
-    if (lacks && !item->id_needed &&
+    if ((lacks || item->lacks) && !item->id_needed &&
         ms__members_set(raw, names, &none, 1, p->arena, &raw, NULL) != MS_OK)
         p->no_memory = raw.len + 1;
     ms__out_value(p, raw, true);
@@ -991,7 +987,9 @@ static void ms__out_turns(ms__projector *p, const ms__group *from, const ms__gro
                           bool ordered, bool some)
 {
     const ms__wire *wire = p->wire;
-    bool first = true;
+    bool first = true, lacks = false;
+    for (const ms__item *x = from->first; x && !lacks; x = ms__item_after(x, last))
+        lacks = x->kind == MS__ITEM_THOUGHT && !ms__thought_goes(p, x);
     for (const ms__item *item = from->first; item; item = ms__item_after(item, last)) {
         const char *form = wire->call;
         if (ms__is_held(p, item)) continue;
@@ -1007,7 +1005,7 @@ static void ms__out_turns(ms__projector *p, const ms__group *from, const ms__gro
         else form = item->redacted ? wire->redacted : wire->thought;
         if (some) ms__out(p, ",");
         some = true;
-        if (item->raw.ptr) ms__out_item(p, item, from, last);
+        if (item->raw.ptr) ms__out_item(p, item, lacks);
         else if (!form) ms__out_values(p, item->text.text);
         else ms__out_form(p, form, item);
     }

@@ -95,7 +95,9 @@
  * other form (type MULTIMODAL_PART, a list), and members of a text or a call,
  * {"members": {"citations": ...}}, which hold while the message has the hash `of`. They
  * are sent as they came, in their place; elsewhere they are left out, and blocks are
- * counted. So is a call, or a result, that stands among blocks.
+ * counted. So is a call, or a result, that stands among blocks. Of a call of
+ * Anthropic's servers and its result one alone is named: "[web_search left out]", the
+ * call once a prompt follows. Ids of Responses go with the thinking of their answer.
  *
  * Memory, all in the caller's arena: 256 bytes an item, 112 a group, 112 a name (two for
  * a call, one for a turn_id), 96 a text that is written, a copy of the message if the
@@ -371,11 +373,29 @@ static void ms__item_members(ms__projector *p, const ms_envelope *m, ms__item *i
     }
 }
 
-/* Returns whether a message has blocks that are no parts of a text. */
+/* Returns whether a block is a call of a tool of Anthropic's servers. */
+static bool ms__is_use(ms_str block)
+{
+    ms_str type;
+    return ms_json_member(block, MS_STR("type"), &type) &&
+           (ms_json_string_is(type, MS_STR("server_tool_use")) ||
+            ms_json_string_is(type, MS_STR("mcp_tool_use")));
+}
+
+/* Returns whether a message has blocks that are no parts of a text. In a text of the
+ * assistant a list is data, unless a tool of Anthropic's servers is called in it. */
 static bool ms__is_raw(const ms_envelope *m)
 {
     ms_str member;
-    if (m->type != MS_T_MULTIMODAL_PART || m->role != MS_ROLE_ASSISTANT) return false;
+    if (m->type != MS_T_MULTIMODAL_PART) {
+        bool text = ms__chat_role(m) == MS_ROLE_ASSISTANT && m->type != MS_T_ACTION &&
+                    ms__value_is(m->content, MS_JSON_ARRAY);
+        ms_json_iter it = ms_json_iterate(text ? m->content.text : ms__absent());
+        while (ms_json_next(&it))
+            if (ms__is_use(it.value)) return true;
+        return false;
+    }
+    if (m->role != MS_ROLE_ASSISTANT) return false;
     if (ms__value_is(m->content, MS_JSON_OBJECT))
         return !ms__part_form_of(m->content.text, &member);
     if (!ms__value_is(m->content, MS_JSON_ARRAY)) return false;
@@ -874,58 +894,67 @@ static void ms__answer_find(ms__projector *p, const ms_envelope *m)
         return;
     answer->turn = NULL;
     answer->thinking_check = NULL;
+    answer->unthought = false;
     answer->seq = m->seq;
 }
 
-/* Notes a block that calls a tool of Anthropic's servers, or one that has the result of
- * such a call. */
+/* Leaves a block of a server's tool out: its name stands there. */
+static void ms__use_name(ms__projector *p, ms__item *item, ms_str block)
+{
+    ms_str name;
+    if (!ms_json_member(block, MS_STR("name"), &name) &&
+        !ms_json_member(block, MS_STR("type"), &name))
+        name = MS_STR("\"tool\"");
+    item->kind = MS__ITEM_ASSISTANT;
+    item->text = ms_text_n(ms__concat3(p, MS_STR("["), ms__decoded(p, name),
+                                       MS_STR(" left out]")));
+    p->report.raw_left_out++;
+}
+
+/* Notes the calls of Anthropic's server tools in an item, and which of them have results.
+ * A result whose call is not in the list before it is left out: it would be refused. */
 static void ms__use_note(ms__projector *p, ms__item *item)
 {
     ms_json_iter it;
-    ms_str value, id;
+    ms_str id, lone = ms__absent();
     size_t n = 0;
-    bool use = false;
+    bool some = false;
     memset(&it, 0, sizeof it);
     for (it.rest = item->text.text; ms_json_next(&it); n++) {
-        use = ms_json_member(it.value, MS_STR("type"), &value) &&
-              (ms_json_string_is(value, MS_STR("server_tool_use")) ||
-               ms_json_string_is(value, MS_STR("mcp_tool_use")));
+        bool use = ms__is_use(it.value);
         if (!ms_json_member(it.value, use ? MS_STR("id") : MS_STR("tool_use_id"), &id))
             continue;
         ms__name *name = ms__name_of(p, MS__NAME_USE, id, ms__absent(), use);
-        if (use) name->call = item;
+        if (use) name->call = item, some = true;
         else if (name && name->call) name->call->answered = true;
+        else lone = it.value;
     }
-    if (!use || n > 1) return;
+    if (n == 1 && lone.ptr) ms__use_name(p, item, lone);
+    if (!some || n > 1) return;
     item->before[0] = p->uses;
     p->uses = item;
 }
 
-/* Names the calls of a server's tool whose result never came: with a prompt behind them
- * they would be refused. */
-static void ms__uses_end(ms__projector *p)
+/* Of the list from `start` on, names the calls of a server's tool whose result is not
+ * there, if a prompt stands behind them, and the results whose call is not there. */
+static void ms__uses_end(ms__projector *p, ms__group *start)
 {
     const ms__group *prompt = p->last;
+    for (ms__group *g = start; g; g = g->next)
+        for (ms__item *item = g->first; item; item = item->next)
+            if (item->kind == MS__ITEM_RAW) ms__use_note(p, item);
     while (prompt && prompt->kind != MS__ITEM_USER) prompt = prompt->before;
-    for (ms__item *item = p->uses; prompt && item; item = item->before[0]) {
-        ms_str name;
-        if (item->answered || !item->group || item->group->number > prompt->number)
-            continue;
-        if (!ms_json_member(item->text.text, MS_STR("name"), &name))
-            name = MS_STR("\"tool\"");
-        item->kind = MS__ITEM_ASSISTANT;
-        item->text = ms_text_n(ms__concat3(p, MS_STR("["), ms__decoded(p, name),
-                                           MS_STR(" left out]")));
-        p->report.raw_left_out++;
-    }
+    for (ms__item *item = p->uses; prompt && item; item = item->before[0])
+        if (!item->answered && item->group->number <= prompt->number)
+            ms__use_name(p, item, item->text.text);
 }
 
 /* Adds an item to its turn, or to a group of its own. */
 static void ms__item_put(ms__projector *p, ms__item *item, ms_str agent)
 {
-    if (item->kind == MS__ITEM_RAW) ms__use_note(p, item);
     bool turn = item->kind >= MS__ITEM_ASSISTANT;
     ms__group *g = p->last;
+    item->lacks = turn && p->answer && p->answer->unthought;
     if (turn && p->answer && p->answer->turn) g = p->answer->turn;
     else if (!turn || !g || g->kind != MS__ITEM_ASSISTANT || g->has_results ||
              (g->last->unfinished && g->last->kind == MS__ITEM_ASSISTANT &&
@@ -1239,6 +1268,8 @@ static void ms__message_add(ms__projector *p, ms_envelope *m)
     }
     ms__item *item, *thought = p->opts.thinking ? ms__thought_of(p, m) : NULL;
     ms__answer_find(p, m);
+    if (m->type == MS_T_REASONING && !p->opts.thinking && p->answer)
+        p->answer->unthought = true; /* items of it go without their ids */
     ms__members_read(p, m);
     if (p->opts.thinking) ms__thinking_check_add(p, m, thought);
     if (thought) ms__item_join(p, m, thought);

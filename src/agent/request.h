@@ -142,7 +142,12 @@ static MS__NOINLINE ms_result ms__compaction_kept(ms__projector *p, ms_store *st
         if (n < 2) oldest[n] = m.seq;
         if (found && *there == 0) *seq = m.seq;
         ++*there;
-        if (!c->covered || c->covered != ms__covered_sum(&m)) continue;
+        bool is = c->covered && c->covered == ms__covered_sum(&m);
+        if (c->covered && !is && m.type == MS_T_ACTION) {
+            m.call_id = ms__absent(); /* a fork has given it one */
+            is = c->covered == ms__covered_sum(&m);
+        }
+        if (!is) continue;
         found = true;
         *there = 0;
         *seq = c->seq;
@@ -413,11 +418,11 @@ static MS__NOINLINE ms_result ms__project_write(ms__projector *p,
                                                 ms_error *err)
 {
     ms__group *start = NULL;
-    ms__uses_end(p);
     MS__TRY(ms__compaction_use(p, desc, err));
     ms__end_trim(p);
     if (whole && ms__is_empty_history(p)) return ms__request_empty(p, desc, err);
     MS__TRY(ms__window_start(p, &start, err));
+    ms__uses_end(p, start);
     if (p->pinned && ms__system_apart(p->profile)) {
         ms__gather(p, p->first, p->pinned);
         p->report.system = ms__parts_joined(p, p->parts);

@@ -317,8 +317,9 @@ typedef struct ms_answered {
     size_t left_out;           /* members of the answer that are not stored, such as
                                   `annotations`, the bytes of a sound, `logprobs`: each
                                   name counts once, however many parts of a stream have
-                                  it, empty ones do not; at most 32. Ids, times and what
-                                  else is of the service, not of the model, do not
+                                  it, empty ones do not; at most 32. The choices beside
+                                  the one that is stored count as one. Ids, times and
+                                  what else is of the service, not of the model, do not
                                   count */
     ms_usage usage;            /* also stored as a note of the last message; without one
                                   of the newest message of the location, if it has one */

@@ -1149,7 +1149,28 @@ controls()
         ms__uses_end 'prompt && item;' 'prompt && !item;'
     control call_of_a_server_that_waits_is_left_out gcc test_answer \
         call_of_a_server_without_result_is_named_before_a_prompt 100 \
-        ms__uses_end 'item->group->number > prompt->number' 'false'
+        ms__uses_end ' && item->group->number <= prompt->number' ''
+    control result_of_a_server_without_its_call_is_sent gcc test_answer \
+        result_of_a_server_without_its_call_is_named 100 \
+        ms__use_note 'n == 1 && lone.ptr' 'false'
+    control blocks_of_a_server_go_as_data gcc test_answer \
+        blocks_of_a_server_in_a_text_are_counted 100 \
+        ms__is_raw 'if (ms__is_use(it.value)) return true;' ''
+    control ids_go_without_their_thinking gcc test_answer \
+        items_have_no_id_where_thinking_is_off 100 \
+        ms__out_item '(lacks || item->lacks)' 'lacks'
+    control choices_do_not_count gcc test_answer \
+        choices_beside_the_stored_one_count 100 \
+        ms__answer_choose 'it.value.ptr != a->choice.ptr' 'false'
+    control results_of_any_form_are_outputs gcc test_answer \
+        results_that_do_not_fit_their_item_go_to_a_function 100 \
+        ms__reply 'ms__reply_fits(call->reply, r)' 'true'
+    control lists_of_any_form_are_printed gcc test_answer \
+        results_that_do_not_fit_their_item_go_to_a_function 100 \
+        ms__reply_list '(printed && !ms__is_printed(it.value))' 'false'
+    control covered_call_of_a_fork_comes_back gcc test_compact \
+        fork_knows_the_covered_call_that_had_no_id 100 \
+        ms__compaction_kept 'm.type == MS_T_ACTION' 'false'
     control block_of_a_cut_answer_is_text gcc test_answer \
         block_of_an_answer_that_was_cut_off_is_no_text 100 \
         ms__item_of '!m->content.json && (m->flags & MS_FLAG_UNFINISHED)' 'false'

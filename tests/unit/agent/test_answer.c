@@ -995,6 +995,154 @@ TEST(block_of_an_answer_that_was_cut_off_is_no_text)
     assert_int_equal(report.raw_left_out, 1);
 }
 
+#define SEARCH_USE "{\"type\":\"server_tool_use\",\"id\":\"s1\",\"name\":\"web_search\",\"input\":{}}"
+#define SEARCH_RESULT "{\"type\":\"web_search_tool_result\",\"tool_use_id\":\"s1\",\"content\":[]}"
+
+/* An answer with a call of a server's tool and one of a function, "toolu_1", its result,
+ * and an answer with the result of the server's tool and a call, "toolu_2". */
+static ms_request_desc search_over_two_answers(void)
+{
+    static const char *const blocks[] = {SEARCH_USE, SEARCH_RESULT};
+    ask_anew();
+    ms_request_desc desc = desc_of("anthropic");
+    desc.tools = MS_STR("[{\"name\":\"q\",\"input_schema\":{\"type\":\"object\"}}]");
+    for (unsigned i = 0; i < COUNT(blocks); i++) {
+        char body[500], id[20];
+        snprintf(id, sizeof id, "toolu_%u", i + 1);
+        snprintf(body, sizeof body,
+                 "{\"type\":\"message\",\"role\":\"assistant\",\"model\":\"m\",\"content\":[%s,{"
+                 "\"type\":\"tool_use\",\"id\":\"%s\",\"name\":\"q\",\"input\":{}}],"
+                 "\"stop_reason\":\"tool_use\"}", blocks[i], id);
+        assert_int_equal(ms_answer(&desc, ms_str_of(body), NULL, NULL), MS_OK);
+        add(ms_observation(ms_text("r"), ms_str_of(id)));
+    }
+    return desc;
+}
+
+/* Without its call a result of a server's tool would be refused: it is named, where the
+ * call is beyond the window, hidden or covered by a compaction. */
+TEST(result_of_a_server_without_its_call_is_named)
+{
+    for (unsigned way = 0; way < 4; way++) {
+        ms_request_desc desc = search_over_two_answers();
+        ms_project_report report;
+        ms_str sent = body_of(&desc, &report);
+        assert_true(has_text(sent, SEARCH_USE) && has_text(sent, SEARCH_RESULT));
+        assert_int_equal(report.raw_left_out, 0);
+        ms_compaction c = {0};
+        c.summary = MS_STR("SUM");
+        if (way == 0) desc.opts.newest = 3;
+        if (way == 1) assert_int_equal(ms_hide(store, 2, NULL), MS_OK);
+        if (way == 2) {
+            ms_compaction_plan plan;
+            assert_int_equal(ms_compact_plan(&desc, 1, &plan, NULL), MS_OK);
+            c.upto = plan.upto;
+        }
+        if (way == 3) c.upto = 2;
+        if (c.upto) assert_int_equal(ms_compact(&desc, &c, NULL, NULL), MS_OK);
+        sent = body_of(&desc, &report);
+        if (has_text(sent, "srvtoolu") || has_text(sent, "\"s1\"") ||
+            !has_text(sent, "[web_search_tool_result left out]") || report.raw_left_out != 1)
+            fail_msg("%u: %u left out: %.*s", way, (unsigned)report.raw_left_out, (int)sent.len,
+                     sent.ptr);
+    }
+}
+
+/* What a plan covers ends between the call and its result: before the prompt for the
+ * summary the call has none. */
+TEST(call_of_a_server_whose_result_stays_is_named_to_the_summary)
+{
+    ms_request_desc desc = search_over_two_answers();
+    ms_compaction_plan plan;
+    ms_buf out = {&arena, NULL, 0, 0};
+    ms_error err;
+    desc.opts.model = MS_STR("m");
+    assert_int_equal(ms_compact_plan(&desc, 1, &plan, NULL), MS_OK);
+    if (ms_compact_request(&desc, &plan, MS_STR("sum up"), ms_buf_write, &out, &err) != MS_OK)
+        fail_msg("%s", err.message);
+    ms_str sent = ms_buf_text(&out);
+    if (has_text(sent, "server_tool_use") || !has_text(sent, "[web_search left out]"))
+        fail_msg("%.*s", (int)sent.len, sent.ptr);
+}
+
+/* A list of Anthropic's blocks that its format has read as one text has blocks, not data. */
+TEST(blocks_of_a_server_in_a_text_are_counted)
+{
+    static const char *const to[] = {"anthropic", "openai"};
+    for (size_t i = 0; i < COUNT(to); i++) {
+        ms_project_report report;
+        ask_anew();
+        add(ms_assistant_message(ms_json(MS_STR("[{\"type\":\"text\",\"text\":\"before\"},"
+                                                SEARCH_USE "," SEARCH_RESULT
+                                                ",{\"type\":\"text\",\"text\":\"after\"}]"))));
+        add(ms_user_message(ms_text("v")));
+        ms_request_desc desc = desc_of(to[i]);
+        ms_str sent = body_of(&desc, &report);
+        assert_true(has_text(sent, "before\\n\\nafter"));
+        assert_false(has_text(sent, "server_tool_use"));
+        assert_int_equal(report.raw_left_out, 2);
+        ask_anew();
+        add(ms_assistant_message(ms_json(MS_STR("[{\"type\":\"circle\",\"r\":1}]")))); /* data */
+        add(ms_user_message(ms_text("v")));
+        assert_true(has_text(body_of(&desc, &report), "circle"));
+        assert_int_equal(report.raw_left_out, 0);
+    }
+}
+
+/* An id of an item of Responses is refused without the thinking before it, also where
+ * thinking is off. */
+TEST(items_have_no_id_where_thinking_is_off)
+{
+    static const char body[] =
+        "{\"object\":\"response\",\"model\":\"m\",\"status\":\"completed\",\"output\":["
+        "%s{\"type\":\"message\",\"id\":\"msg_1\",\"status\":\"completed\",\"role\":\"assistant\","
+        "\"content\":[{\"type\":\"output_text\",\"text\":\"x\",\"annotations\":[]}]},"
+        "{\"type\":\"function_call\",\"id\":\"fc_1\",\"call_id\":\"c\",\"name\":\"f\","
+        "\"arguments\":\"{}\",\"status\":\"completed\"}]}";
+    for (unsigned thought = 0; thought < 2; thought++)
+        for (unsigned on = 0; on < 2; on++) {
+            char text[800];
+            ask_anew();
+            ms_request_desc desc = desc_of("openai-responses");
+            desc.opts.thinking = on ? MS_THINKING_ON : MS_THINKING_OFF;
+            snprintf(text, sizeof text, body,
+                     thought ? "{\"type\":\"reasoning\",\"id\":\"rs_1\",\"summary\":[],"
+                               "\"encrypted_content\":\"E\"}," : "");
+            assert_int_equal(ms_answer(&desc, ms_str_of(text), NULL, NULL), MS_OK);
+            add(ms_observation(ms_text("r"), MS_STR("c")));
+            ms_str sent = body_of(&desc, NULL);
+            bool ids = has_text(sent, "\"msg_1\"") && has_text(sent, "\"fc_1\"");
+            bool some = has_text(sent, "\"msg_1\"") || has_text(sent, "\"fc_1\"");
+            if (ids != (!thought || on) || some != ids)
+                fail_msg("%u %u: %.*s", thought, on, (int)sent.len, sent.ptr);
+        }
+}
+
+/* Of several choices one is stored, and the others count, as one. */
+TEST(choices_beside_the_stored_one_count)
+{
+    static const char *const rows[][2] = {
+        {"openai", "{\"choices\":[{\"index\":0,\"finish_reason\":\"stop\",\"message\":{"
+                   "\"content\":\"A\"}},{\"index\":1,\"finish_reason\":\"stop\",\"message\":{"
+                   "\"content\":\"B\"}}]}"},
+        {"openai", "data: {\"choices\":[{\"index\":1,\"delta\":{\"content\":\"B\"}},{\"index\":0,"
+                   "\"delta\":{\"content\":\"A\"}}]}\n\ndata: {\"choices\":[{\"index\":2,\"delta\":"
+                   "{\"content\":\"C\"}}]}\n\ndata: {\"choices\":[{\"index\":0,\"delta\":{},"
+                   "\"finish_reason\":\"stop\"}]}\n\ndata: {\"choices\":[]}\n\ndata: [DONE]\n\n"},
+        {"gemini", "{\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"A\"}]},\"finishReason\":"
+                   "\"STOP\"},{\"content\":{\"parts\":[{\"text\":\"B\"}]},\"finishReason\":\"STOP\","
+                   "\"index\":1}]}"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        ms_answered out;
+        ask_anew();
+        ms_request_desc desc = desc_of(rows[i][0]);
+        assert_int_equal(ms_answer(&desc, ms_str_of(rows[i][1]), &out, NULL), MS_OK);
+        assert_int_equal(out.messages, 1);
+        assert_int_equal(out.left_out, 1);
+    }
+}
+
 /* A stream of Converse begins a picture with its format, and sends its bytes after it. */
 TEST(picture_of_a_stream_of_bedrock_is_whole)
 {

@@ -994,6 +994,30 @@ TEST(compaction_is_read_from_a_cursor_of_one_location)
     store_close(&s);
 }
 
+/* A fork gives a call without an id one of its own: it is still the last message covered. */
+TEST(fork_knows_the_covered_call_that_had_no_id)
+{
+    test_store s = heap();
+    ms_envelope call = ms_action(MS_STR("covered"), ms_json(MS_STR("{}")), ms_str_n(NULL, 0));
+    put(s.store, CHAT, ms_user_message(ms_text("question-1.")));
+    uint64_t covered = put(s.store, CHAT, call);
+    uint64_t hidden = put(s.store, CHAT, ms_user_message(ms_text("question-2.")));
+    put(s.store, CHAT, ms_assistant_message(ms_text("answer-2.")));
+    ms_request_desc ask = ask_of(s.store, CHAT, "openai");
+    (void)compacts(&ask, covered, "SUMMARY");
+    uint64_t last = put(s.store, CHAT, ms_user_message(ms_text("question-3.")));
+    assert_int_equal(ms_hide(s.store, hidden, NULL), MS_OK);
+    assert_int_equal(ms_fork(s.store, CHAT, last, MS_STR("fork"), NULL, NULL), MS_OK);
+    for (int fork = 0; fork < 2; fork++) {
+        ms_project_report report;
+        ask.location = fork ? MS_STR("fork") : CHAT;
+        ms_str body = body_of(&ask, &report);
+        assert_false(has_text(body, "covered"));
+        assert_string_equal(questions_in(body, 9), "3");
+        assert_int_equal(report.compaction_missing, 1);
+    }
+    store_close(&s);
+}
 
 /* ---- a memory with a runtime store ---- */
 

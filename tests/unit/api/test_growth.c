@@ -960,6 +960,24 @@ static void append_calls_of_servers(world *w)
     append(w->store, JOB, hello());
 }
 
+/* One answer of the Responses API: each text has an id, and thinking before it. */
+static void append_items(world *w)
+{
+    append(w->store, JOB, hello());
+    write_text(w, "{\"object\":\"response\",\"status\":\"completed\",\"output\":[");
+    for (size_t i = 0; i < w->n / 8; i++) {
+        write_text(w, i ? ",{\"type\":\"reasoning\",\"summary\":[],\"encrypted_content\":"
+                          "\"E\",\"id\":\"rs\"},"
+                        : "");
+        write_numbered(w, "{\"type\":\"message\",\"role\":\"assistant\",\"status\":"
+                       "\"completed\",\"content\":[{\"type\":\"output_text\",\"text\":\"t\","
+                       "\"annotations\":[]}],\"id\":\"m", i, "\"}");
+    }
+    write_text(w, "]}");
+    answer_of(w, "openai-responses", 0);
+    append(w->store, JOB, hello());
+}
+
 /* A compaction that covers half of the turns. Of what it keeps each tenth message is
  * hidden; results of covered calls come late. */
 static void append_compacted(world *w)
@@ -1295,6 +1313,7 @@ static const operation operations[] = {
     {"project turned results", append_turned_results, project_all, IN_BOTH},
     {"project results without ids", append_results_without_ids, project_all, IN_BOTH},
     {"project calls of a server's tool", append_calls_of_servers, project_all, IN_BOTH},
+    {"project items of responses", append_items, project_all, IN_BOTH},
     {"project a compacted history", append_compacted, project_all, IN_BOTH},
     {"project a memory of two stores", append_turns_to_two, project_merged, IN_BOTH},
     {"project a union without ids", append_results_to_two, project_union, IN_BOTH},
