@@ -2095,11 +2095,12 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  *     killed rewrite is removed.
  *   - A log at the path is replaced only with `replace`. The new file has its
  *     permissions, owner and group. MS_E_IO where that is impossible; but the caller may
- *     become its owner if the group may read and write. A reader's next query, listing or
- *     ms_wait in the old file returns MS_E_CONFLICT, once. It may go on reading the old
- *     file, or open the path again; see ms_log_info.replaced. The old file is synced
- *     first, since a power loss can bring it back until the new name is durable. Through
- *     a symbolic link the file that it leads to is replaced, and the link stays.
+ *     become its owner if the group may read and write. The next query, listing or
+ *     ms_wait of a reader or a shared writer in the old file returns MS_E_CONFLICT, once.
+ *     It may go on reading the old file, or open the path again; see
+ *     ms_log_info.replaced. What was opened before goes on. The old file is synced first,
+ *     since a power loss can bring it back until the new name is durable. Through a
+ *     symbolic link the file that it leads to is replaced, and the link stays.
  *   - If the source is a log, the messages of one view stand together in the new file,
  *     within segments of 32 times the segment size (256 MiB). A new process then reads a
  *     conversation in a tenth of the time. A reader of everything in the order of numbers
@@ -21806,8 +21807,9 @@ static ms_result ms__log_look(ms__log *log, ms_error *err)
     return code;
 }
 
-/* Fails once if a rewrite has replaced the file of a reader. The reader may go on with
- * the old file. While the copy is made, the path has the old file: nothing fails. */
+/* Fails once if a rewrite has replaced the file of a reader, or of a shared writer that
+ * reads. It may go on with the old file. While the copy is made, the path has the old
+ * file: nothing fails. */
 static ms_result ms__reader_replaced(ms__log *log, ms_error *err)
 {
     ms_result code = MS_OK;
@@ -21822,13 +21824,13 @@ static ms_result ms__reader_replaced(ms__log *log, ms_error *err)
 }
 
 /* Does what precedes a query: takes in the appends of other processes, and fails once if
- * the file of a reader was replaced. */
+ * the file was replaced. An exclusive writer's is not, but by itself. */
 static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
 {
     MS__TRY(ms__log_look(log, err));
     const unsigned char *super =
         (const unsigned char *)ms__load_ptr(&log->map.super_now);
-    if (log->writer || !super) return MS_OK;
+    if ((log->writer && !log->opts.shared) || !super) return MS_OK;
     const void *replaced = super + MS__AT_REPLACED;
     if (ms__load32((const uint32_t *)replaced) == 0) return MS_OK;
     return ms__reader_replaced(log, err);
@@ -21859,6 +21861,12 @@ static ms_result ms__turn_check(ms__log *log, ms_error *err)
     return ms__log_reach(log, log->end, st.size, st.size, err);
 }
 
+/* Notes that a shared handle has the lock of the file, until ms__log_leave. */
+static void ms__log_hold(ms__log *log)
+{
+    log->recovery.holds_lock = log->opts.shared;
+}
+
 static MS__ONCE void ms__log_leave(ms__log *log)
 {
     if (!log->opts.shared || !log->recovery.holds_lock) return;
@@ -21875,7 +21883,7 @@ static ms_result ms__log_enter(ms__log *log, ms_error *err)
     MS__TRY(ms__log_follow(log, err));
     /* 2 */
     MS__TRY(ms__log_lock(log, err));
-    log->recovery.holds_lock = true;
+    ms__log_hold(log);
     /* 3 */
     ms_result code = ms__log_follow(log, err);
     /* 4 */
@@ -22511,7 +22519,8 @@ static ms_result ms__log_query(ms_store *store, ms_cursor *it, ms_error *err)
 {
     ms__merge *merge = &it->of.merge;
     ms__log *log = ms__log_of(store);
-    MS__TRY(ms__log_catch_up(log, err));
+    /* a step of a reading that has begun: nothing newer is wanted, or reported */
+    if (it->query.as_of == 0) MS__TRY(ms__log_catch_up(log, err));
     const ms__tail *t = ms__tail_pin(log, &merge->pin);
     ms_result code = ms__core_open(&log->core, t, it, err);
     if (code != MS_OK) {
@@ -22922,11 +22931,12 @@ static ms_result ms__log_file_open(ms__log *log, ms_error *err)
         (void)log->os->close(log->os->ctx, log->file.handle);
         log->file.is_open = false;
     }
+    ms__log_hold(log);
     ms_result code = ms__log_attach(log, err);
     if (code == MS_OK && log->writer) (void)ms__replaced_set(log, 0);
     if (code == MS_OK && log->opts.shared && ms__mark_lags(log))
         code = ms__writer_prepare(log, err);
-    if (log->opts.shared) (void)log->os->unlock(log->os->ctx, log->file.handle);
+    ms__log_leave(log);
     return code;
 }
 

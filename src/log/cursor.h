@@ -595,7 +595,8 @@ static ms_result ms__log_query(ms_store *store, ms_cursor *it, ms_error *err)
 {
     ms__merge *merge = &it->of.merge;
     ms__log *log = ms__log_of(store);
-    MS__TRY(ms__log_catch_up(log, err));
+    /* a step of a reading that has begun: nothing newer is wanted, or reported */
+    if (it->query.as_of == 0) MS__TRY(ms__log_catch_up(log, err));
     const ms__tail *t = ms__tail_pin(log, &merge->pin);
     ms_result code = ms__core_open(&log->core, t, it, err);
     if (code != MS_OK) {

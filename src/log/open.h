@@ -310,11 +310,12 @@ static ms_result ms__log_file_open(ms__log *log, ms_error *err)
         (void)log->os->close(log->os->ctx, log->file.handle);
         log->file.is_open = false;
     }
+    ms__log_hold(log);
     ms_result code = ms__log_attach(log, err);
     if (code == MS_OK && log->writer) (void)ms__replaced_set(log, 0);
     if (code == MS_OK && log->opts.shared && ms__mark_lags(log))
         code = ms__writer_prepare(log, err);
-    if (log->opts.shared) (void)log->os->unlock(log->os->ctx, log->file.handle);
+    ms__log_leave(log);
     return code;
 }
 

@@ -1017,8 +1017,9 @@ static ms_result ms__log_look(ms__log *log, ms_error *err)
     return code;
 }
 
-/* Fails once if a rewrite has replaced the file of a reader. The reader may go on with
- * the old file. While the copy is made, the path has the old file: nothing fails. */
+/* Fails once if a rewrite has replaced the file of a reader, or of a shared writer that
+ * reads. It may go on with the old file. While the copy is made, the path has the old
+ * file: nothing fails. */
 static ms_result ms__reader_replaced(ms__log *log, ms_error *err)
 {
     ms_result code = MS_OK;
@@ -1033,13 +1034,13 @@ static ms_result ms__reader_replaced(ms__log *log, ms_error *err)
 }
 
 /* Does what precedes a query: takes in the appends of other processes, and fails once if
- * the file of a reader was replaced. */
+ * the file was replaced. An exclusive writer's is not, but by itself. */
 static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
 {
     MS__TRY(ms__log_look(log, err));
     const unsigned char *super =
         (const unsigned char *)ms__load_ptr(&log->map.super_now);
-    if (log->writer || !super) return MS_OK;
+    if ((log->writer && !log->opts.shared) || !super) return MS_OK;
     const void *replaced = super + MS__AT_REPLACED;
     if (ms__load32((const uint32_t *)replaced) == 0) return MS_OK;
     return ms__reader_replaced(log, err);
@@ -1070,6 +1071,12 @@ static ms_result ms__turn_check(ms__log *log, ms_error *err)
     return ms__log_reach(log, log->end, st.size, st.size, err);
 }
 
+/* Notes that a shared handle has the lock of the file, until ms__log_leave. */
+static void ms__log_hold(ms__log *log)
+{
+    log->recovery.holds_lock = log->opts.shared;
+}
+
 static MS__ONCE void ms__log_leave(ms__log *log)
 {
     if (!log->opts.shared || !log->recovery.holds_lock) return;
@@ -1086,7 +1093,7 @@ static ms_result ms__log_enter(ms__log *log, ms_error *err)
     MS__TRY(ms__log_follow(log, err));
     /* 2 */
     MS__TRY(ms__log_lock(log, err));
-    log->recovery.holds_lock = true;
+    ms__log_hold(log);
     /* 3 */
     ms_result code = ms__log_follow(log, err);
     /* 4 */

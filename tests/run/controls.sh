@@ -432,6 +432,15 @@ controls()
     control replaced_reader_not_told gcc test_log_place \
         a_reader_learns_that_another_process_has_replaced_its_file 100 ms__log_catch_up \
         'return ms__reader_replaced(log, err);' 'return MS_OK;'
+    control replaced_shared_writer_not_told gcc test_log_place \
+        a_reader_learns_that_another_process_has_replaced_its_file 100 ms__log_catch_up \
+        'log->writer && !log->opts.shared' 'log->writer'
+    control open_reading_ends_with_its_file gcc test_log_place \
+        a_reading_goes_on_when_its_file_is_replaced 100 ms__log_query \
+        'if (it->query.as_of == 0) ' ''
+    control shared_opening_loses_its_lock gcc test_log_state \
+        shared_opening_does_not_lose_its_lock_when_it_prepares_the_file 100 \
+        ms__log_file_open 'ms__log_hold(log);' ''
     control reader_told_of_a_running_copy gcc test_log_writers \
         a_reader_is_not_told_before_its_file_is_replaced 100 ms__reader_replaced \
         '!log->recovery.reported && !ms__log_in_place(log)' '!log->recovery.reported'

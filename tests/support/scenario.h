@@ -30,6 +30,7 @@
  *   last N; first N           the number of the last message that was appended, and of
  *                             the first one of its batch
  *   sees N [damaged|any]      how many messages this handle sees, and the cursor's result
+ *   told                      its next query fails: a rewrite has replaced the file
  *   left N [damaged|any]      the same with a new reader, which reports no damage unless
  *                             it may; N can be "+1": one more than seen before
  *   shows 'a b' [damaged|any] the texts that a new reader sees
@@ -528,6 +529,15 @@ static inline void step_sees(world *w)
     step_ends(w, 2, result);
 }
 
+static inline void step_told(world *w)
+{
+    ms_query q;
+    ms_cursor it;
+    memset(&q, 0, sizeof q);
+    ms_result result = ms_query_open(store_of(w), &q, &it, NULL);
+    if (result != MS_E_CONFLICT) step_fails(w, "the query: %s", ms_result_text(result));
+}
+
 static inline ms_store *new_reader(world *w)
 {
     ms_store *store;
@@ -987,7 +997,8 @@ static inline const scenario_step *step_find(const char *word)
         {"batch", step_batch}, {"amend", step_amend}, {"redact", step_redact},
         {"rewrite", step_rewrite}, {"hide", step_hide},
         {"last", step_number}, {"first", step_number},
-        {"sees", step_sees}, {"left", step_left}, {"shows", step_shows},
+        {"sees", step_sees}, {"told", step_told},
+        {"left", step_left}, {"shows", step_shows},
         {"same", step_same}, {"durable", step_number}, {"damaged", step_number},
         {"events", step_number}, {"kill", step_crash}, {"cut", step_crash},
         {"keep", step_keep}, {"on", step_on}, {"cuts", step_cuts},

@@ -292,30 +292,71 @@ static void must_end(pid_t child)
     assert_int_equal(status, 0);
 }
 
-/* Whatever it asks first. A cursor that was open goes on to its end. */
+/* Whatever it asks first, a reader, and a shared writer that only reads. A cursor that was
+ * open goes on to its end. */
 TEST(a_reader_learns_that_another_process_has_replaced_its_file)
 {
-    for (int call = 0; call < TOLD_CALLS; call++) {
+    for (int call = 0; call < 2 * TOLD_CALLS; call++) {
         ms_error err;
         ms_query all;
         ms_cursor it;
         size_t n = 0;
+        bool shared = call >= TOLD_CALLS;
+        if (call == TOLD_CALLS + TOLD_TICK) continue; /* it writes, and always fails */
         make_log(3);
-        ms_log_desc desc = desc_of(MS_LOG_READ);
+        ms_log_desc desc = desc_of(shared ? MS_LOG_WRITE : MS_LOG_READ);
+        desc.shared = shared;
         ms_store *store = must_open(&desc);
         memset(&all, 0, sizeof all);
-        assert_int_equal(ask(store, call, NULL), MS_OK);
+        assert_int_equal(ask(store, call % TOLD_CALLS, NULL), MS_OK);
         assert_int_equal(ms_query_open(store, &all, &it, NULL), MS_OK);
         must_end(replace_later(0));
-        assert_int_equal(ask(store, call, &err), MS_E_CONFLICT);
+        assert_int_equal(ask(store, call % TOLD_CALLS, &err), MS_E_CONFLICT);
         assert_non_null(strstr(err.message, "open it again"));
         while (ms_next(&it) != NULL) n++;
         assert_int_equal(n, 3);
         assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
-        assert_int_equal(ask(store, call, NULL), MS_OK);
+        assert_int_equal(ask(store, call % TOLD_CALLS, NULL), MS_OK);
         assert_int_equal(count_of(store, false), 3);
+        if (shared) assert_int_equal(append(store, "late", NULL), MS_E_CONFLICT);
         ms_close(store);
         assert_int_equal(count_at(path, false), 1);
+    }
+}
+
+/* What was opened before goes on in the old file, also where its steps read the log again:
+ * a history, and a query that meets a stream. The next call is told. */
+TEST(a_reading_goes_on_when_its_file_is_replaced)
+{
+    for (int way = 0; way < 2; way++) {
+        ms_error err;
+        ms_cursor it;
+        ms_query all = {0};
+        ms_memory me;
+        ms_arena arena = {0};
+        ms_stream stream;
+        ms_envelope m = ms_user_message(ms_text("begun"));
+        size_t n = 0;
+        make_log(3);
+        ms_log_desc desc = desc_of(MS_LOG_WRITE);
+        ms_store *writer = must_open(&desc);
+        assert_int_equal(ms_stream_begin(&stream, writer, MS_STR("here"), &m, NULL, NULL), MS_OK);
+        assert_int_equal(ms_stream_feed(&stream, MS_STR(", and more"), NULL), MS_OK);
+        ms_close(writer);
+        desc = desc_of(MS_LOG_READ);
+        ms_store *store = must_open(&desc);
+        ms_memory_init(&me, store, MS_STR("here"), MS_STR("a"));
+        all.arena = me.arena = &arena;
+        ms_result code = way == 0 ? ms_get_history(&me, &it, &err)
+                                  : ms_query_open(store, &all, &it, &err);
+        assert_int_equal(code, MS_OK);
+        must_end(replace_later(0));
+        while (ms_next(&it) != NULL) n++;
+        if (ms_cursor_close(&it, &err) != MS_OK) fail_msg("%d: %s", way, err.message);
+        assert_int_equal(n, 4);
+        assert_int_equal(ms_wait(store, 4, 0, NULL, NULL), MS_E_CONFLICT);
+        ms_close(store);
+        ms_arena_deinit(&arena);
     }
 }
 

@@ -659,6 +659,48 @@ TEST(dead_bytes_are_zeroed_when_they_are_many)
 }
 
 
+/* ---- the lock of an opening ---- */
+
+static int (*take_lock)(void *ctx, ms_file file);
+static unsigned times_twice;
+
+static int count_lock(void *ctx, ms_file file)
+{
+    times_twice += drive.locked;
+    return take_lock(ctx, file);
+}
+
+/* After a restart a shared opening finds records that the watermark lacks, and prepares
+ * the file. It has the lock to its end: a system gives a handle the lock that it has, and
+ * takes it back at the first of two unlocks. */
+TEST(shared_opening_does_not_lose_its_lock_when_it_prepares_the_file)
+{
+    static unsigned char bytes[1 << 20];
+    for (unsigned failed = 0; failed < 2; failed++) { /* a sync of the boot may have */
+        begin();
+        ms_store *store = open_shared(MS_LOG_CREATE);
+        say_some(store, 3);
+        size_t size = (size_t)drive.size;
+        assert_true(size <= sizeof bytes);
+        memcpy(bytes, drive.ro, size);
+        ms_close(store);
+        ms__put64(bytes + MS__AT_MARK, MS__SUPER_SIZE);
+        if (failed) ms__put64(bytes + MS__AT_UNCONFIRMED, drive.boot + 1);
+        disk_load(&drive, bytes, size);
+        drive.boot++;
+        take_lock = traps.os.lock;
+        traps.os.lock = count_lock;
+        times_twice = 0;
+        store = open_shared(MS_LOG_WRITE);
+        assert_int_equal(times_twice, 0);
+        assert_false(drive.locked);
+        assert_int_equal(ms__load_mark(drive.ro + MS__AT_MARK), ms__log_of(store)->end);
+        say_some(store, 1);
+        finish(store);
+    }
+}
+
+
 /* ---- the watermark ---- */
 
 TEST(watermark_is_ignored_when_it_is_of_another_machine_or_file)
