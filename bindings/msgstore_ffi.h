@@ -178,8 +178,8 @@ MS_API int ms_ffi_union(ms_store **store, ms_store *const *stores, size_t n_stor
  *               those of the store; and the selection of backup -> as for backup
  *   rewrite     without a store: replaces the log at path* by one without what is hidden
  *               and replaced, and without what the selection of backup leaves out.
- *               lock_wait_ms. No other writer may have it open; a reader's next call is
- *               MS_E_CONFLICT, once -> as for backup
+ *               lock_wait_ms. No other writer may have it open; the next call of a reader
+ *               or a shared writer is MS_E_CONFLICT, once -> as for backup
  *   verify      checks every byte of the log at path*, without a store -> the members of
  *               ms_log_report. Damage is MS_E_DAMAGED with that result; of a log that
  *               cannot be opened it is an error like others

@@ -303,9 +303,9 @@ func Verify(path string) (map[string]uint64, error) {
 }
 
 // Rewrite replaces a log by one without what is hidden or replaced, and without what keep
-// leaves out. ErrBusy: a writer has it open. A reader's next call is ErrConflict, once. It
-// returns the counts of ms_copy_report; with damage, these and ErrDamaged: then the new log
-// has all that is readable.
+// leaves out. ErrBusy: a writer has it open. The next call of a reader or a shared writer is
+// ErrConflict, once. It returns the counts of ms_copy_report; with damage, these and
+// ErrDamaged: then the new log has all that is readable.
 func Rewrite(path string, keep Keep) (map[string]uint64, error) {
 	return counted(flat.Store{}, "rewrite", struct {
 		Keep

@@ -856,8 +856,8 @@ def rewrite(path: Union[str, bytes, "os.PathLike[str]"], *, newest: int = 0,
             lock_wait_ms: Optional[int] = None) -> Dict[str, int]:
     """Replaces the log at ``path`` by one without what is hidden or replaced, and without
     what the options of :meth:`Store.backup` leave out. :class:`BusyError`: a writer has it
-    open, also after ``lock_wait_ms``. A reader's next call is a :class:`ConflictError`,
-    once."""
+    open, also after ``lock_wait_ms``. The next call of a reader or a
+    shared writer is a :class:`ConflictError`, once."""
     name = _path(path)
     args = _kept(newest, newest_bytes, since, whole_turns, locations, dry_run)
     args.update(_given(lock_wait_ms=lock_wait_ms), path=name)

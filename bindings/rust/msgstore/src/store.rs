@@ -196,8 +196,8 @@ pub fn verify(path: impl AsRef<Path>) -> Result<Verified> {
 }
 
 /// Replaces a log by one without what is hidden or replaced, and without what `keep` leaves
-/// out. No writer may have it open ([`Error::Busy`]); a reader's next call is
-/// [`Error::Conflict`], once.
+/// out. No writer may have it open ([`Error::Busy`]); the next call of a
+/// reader or a shared writer is [`Error::Conflict`], once.
 pub fn rewrite(path: impl AsRef<Path>, keep: &Keep) -> Result<Verified> {
     counted(ptr::null_mut(), c"rewrite", &with_path(keep, "path", path.as_ref())?)
 }
