@@ -128,7 +128,8 @@ int asked_end(asked *a, int code)
                  "`msgstore verify` has more", n, plural(n));
     }
     j->options = a->base;
-    return code == FINE && n > 0 ? DAMAGED : code;
+    bool damaged = n > 0 || j->listing_damaged;
+    return code == FINE && damaged ? DAMAGED : code;
 }
 
 static int take_time(asked *a, const char *name, const mcp_value *v, bool since)

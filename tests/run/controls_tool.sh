@@ -326,6 +326,18 @@ controls_of_the_tool()
     control session_is_lost_with_its_message tool test_tool_serve \
         serve_session_is_the_data_of_a_report 100 \
         tools/cmd_serve.c:answer_session 'numbered = result == MS_OK;' ''
+    control damage_beside_titles_is_not_told tool test_tool_transcripts \
+        damage_is_told_beside_titles_times_and_commands 100 \
+        tools/cmd_sessions.c:is_known 'j->listing_damaged = true;' ''
+    control session_beside_damage_is_resumed tool test_tool_transcripts \
+        damage_is_told_beside_titles_times_and_commands 100 \
+        tools/cmd_sessions.c:is_partial 'return past || side || (!known && msg == NULL);' \
+        'return known && (past || side);'
+    control damage_beside_a_list_is_no_warning tool test_tool_mcp \
+        mcp_damage_beside_what_is_listed_is_a_warning 100 \
+        tools/cmd_sessions.c:take_words \
+        'is_known(l->job, ms_cursor_close(&it, &err), &err);' \
+        'ms_cursor_close(&it, &err);'
     control call_before_the_page_is_none tool test_report \
         result_names_its_call_before_the_page 100 \
         tools/cmd_report.c:put_messages 'skip <= CALLS_BEFORE' 'skip == 0'
