@@ -134,7 +134,8 @@ controls_of_the_tool()
         tools/sync.c:note_unchanged 'if (facts->unread) note_unread_before(s, path);' ''
     control unread_file_passes_strictly tool test_tool_transcripts \
         files_of_unknown_formats_are_named_by_sync 100 \
-        tools/sync.c:is_refused '(facts->bad > 0 || facts->unread)' 'facts->bad > 0'
+        tools/sync.c:is_refused '(facts->bad > 0 || facts->unread || facts->cut)' \
+        'facts->bad > 0'
     control old_entries_counted_as_new tool test_tool_transcripts \
         sync_counts_of_a_file_that_grew_what_is_new 100 \
         tools/trace.c:trace_is_fresh 'offset >= t->desc.done' 'true'
@@ -326,6 +327,12 @@ controls_of_the_tool()
     control session_is_lost_with_its_message tool test_tool_serve \
         serve_session_is_the_data_of_a_report 100 \
         tools/cmd_serve.c:answer_session 'numbered = result == MS_OK;' ''
+    control file_cut_short_is_told_once tool test_tool_transcripts \
+        rest_of_a_compressed_file_is_read_when_it_ends_early 100 \
+        tools/sync.c:note_unchanged 's->cut_before += facts->cut;' ''
+    control file_cut_short_is_empty tool test_tool_transcripts \
+        rest_of_a_compressed_file_is_read_when_it_ends_early 100 \
+        tools/sync.c:sync_loaded 's->empty += loaded != DAMAGED;' 's->empty++;'
     control damage_beside_titles_is_not_told tool test_tool_transcripts \
         damage_is_told_beside_titles_times_and_commands 100 \
         tools/cmd_sessions.c:is_known 'j->listing_damaged = true;' ''

@@ -1697,6 +1697,14 @@ view -n 1 - <$zst/half.jsonl.zst =1> -> 3 standard input: the compressed text en
 view -n 1 $zst =1> -> 3 half.jsonl.zst: the compressed text ends early$
 sync $tmp/half.log $zst => ^messages   [5-9][0-9][0-9] new -> 3 half.jsonl.zst: the compressed text ends early$
 sync $tmp/half.log $tmp/begun.jsonl.zst => ^messages   0 new -> 3 begun.jsonl.zst: the compressed text ends early$
+sync $tmp/half.log $zst $tmp/begun.jsonl.zst => ^files      0 read, 2 unchanged => ^damaged    0 files read in part, and 2 before$ =0> empty
+sync --json $tmp/half.log $zst => "cut":0,"cut_before":1,
+sync --strict $tmp/half.log $zst => ^damaged    1 file read in part$ -> 3 half.jsonl.zst: the compressed text ends early$
+sync --json $tmp/begun.log $tmp/begun.jsonl.zst => "empty":0,.*"cut":1,"cut_before":0, -> 3 begun.jsonl.zst: the compressed text ends early$
+$ cp $tmp/whole.jsonl.zst $zst/half.jsonl.zst
+sync $tmp/half.log $zst => ^messages   [1-9][0-9]* new =0> ^damaged
+sync --json $tmp/half.log $zst => "cut":0,"cut_before":0,
+$ cp $zst/half.jsonl.zst $tmp/all.zst; head -c -100 $tmp/all.zst >$zst/half.jsonl.zst
 doctor $zst/half.jsonl.zst => codex, 2 faults => 1  compressed text that ends early -> 3 half.jsonl.zst: the compressed text ends early$
 
 == compressed_transcript_is_imported_once_by_keys
