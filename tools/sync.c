@@ -675,6 +675,7 @@ static int sync_messages(syncing *s, const unit *u, const state *st, uint64_t kn
     if (damage != NULL) {
         s->in.counts->bad_lines += damage->lines - were.lines;
         s->in.counts->bad_before += damage->lines_before - were.lines_before;
+        s->in.counts->repaired += damage->repaired - were.repaired;
         damage->known = 0;
     }
     tally_free(&c.own);
@@ -946,7 +947,8 @@ static char *path_without_links(syncing *s, const char *path)
 /* Returns whether --strict refuses a file for what an earlier sync has noted of it. */
 static bool is_refused(const syncing *s, const file_facts *facts)
 {
-    return GIVEN(s->in.options, REFUSE) && (facts->bad > 0 || facts->unread || facts->cut);
+    return GIVEN(s->in.options, REFUSE) &&
+           (facts->bad > 0 || facts->unread || facts->cut);
 }
 
 int sync_unit(syncing *s, const unit *u)

@@ -327,6 +327,9 @@ controls_of_the_tool()
     control session_is_lost_with_its_message tool test_tool_serve \
         serve_session_is_the_data_of_a_report 100 \
         tools/cmd_serve.c:answer_session 'numbered = result == MS_OK;' ''
+    control bad_utf8_of_a_transcript_is_not_told tool test_tool_transcripts \
+        bad_utf8_of_a_transcript_is_counted 100 \
+        tools/formats.c:check_value 'in->counts->repaired++;' ';'
     control file_cut_short_is_told_once tool test_tool_transcripts \
         rest_of_a_compressed_file_is_read_when_it_ends_early 100 \
         tools/sync.c:note_unchanged 's->cut_before += facts->cut;' ''

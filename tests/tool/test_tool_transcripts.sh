@@ -662,6 +662,18 @@ sessions --full $real/subagents/agent-aac57f5.jsonl => ae4a77f8 =0> --resume
 sessions --json $real/subagents/agent-aac57f5.jsonl => "session":"ae4a77f8 =0> "resume":"
 sessions --full $real/short.jsonl => claude --resume
 
+== bad_utf8_of_a_transcript_is_counted
+$ { claude_entry user 1 0 'ab'; claude_entry assistant 2 1 'caf@'; claude_entry user 3 2 '~ud800'; } | LC_ALL=C sed 's/@/\xe9/; s/~/\\/' >$tmp/bytes.jsonl; rm -f $log
+view $tmp/bytes.jsonl =3> => caf�$ -> 0 ^msgstore: .*bytes.jsonl: bad UTF-8 was replaced by U\+FFFD in 2 entries$
+convert --to openai $tmp/bytes.jsonl => caf -> 0 bytes.jsonl: bad UTF-8 was replaced by U\+FFFD in 2 entries$
+import --keys $tmp/bytes.log $tmp/bytes.jsonl => ^appended   3 -> 0 bytes.jsonl: bad UTF-8 was replaced by U\+FFFD in 2 entries$
+sync $log $tmp/bytes.jsonl => ^repaired   2 entries with bad UTF-8$
+sync --json $log $tmp/bytes.jsonl => "repaired":0,
+$ claude_entry assistant 4 3 'caf@' | LC_ALL=C sed 's/@/\xe9/' >>$tmp/bytes.jsonl
+sync --json $log $tmp/bytes.jsonl => "messages":1,.*"repaired":1,
+sync $log $tmp/bytes.jsonl =0> ^repaired
+view $real/short.jsonl => .
+
 # The records that list the sessions are whole, and older than the newest segment. rot PIECE:
 # flips a bit of the piece.
 == damage_is_told_beside_titles_times_and_commands
