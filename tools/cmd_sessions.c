@@ -51,11 +51,11 @@ static ms_str title_of(session_list *l, ms_str text)
 static bool is_known(job *j, ms_result result, const ms_error *err)
 {
     if (result == MS_OK || result == MS_E_NOT_FOUND) return result == MS_OK;
-    if (!j->listing_damaged) {
+    if (!j->damage_told) {
         complain("reading sessions: %s; titles, times or what resumes may be missing",
                  err->message);
     }
-    j->listing_damaged = true;
+    j->damage_told = true;
     return false;
 }
 

@@ -206,7 +206,7 @@ controls_of_the_tool()
         damage_is_reported_beside_what_is_whole 100 \
         tools/base.c:exit_code 'return exit_codes[i].code;' \
         'return exit_codes[i].code == DAMAGED ? FINE : exit_codes[i].code;' \
-        tools/store.c:close_job 'met_damage(j) || j->lossy || j->listing_damaged' 'false'
+        tools/store.c:close_job 'met_damage(j) || j->lossy || j->damage_told' 'false'
     control what_is_missing_is_a_failure tool test_tool_change \
         hide_takes_numbers_and_ranges 100 \
         tools/base.c:exit_code 'return exit_codes[i].code;' \
@@ -338,7 +338,7 @@ controls_of_the_tool()
         tools/sync.c:sync_loaded 's->empty += loaded != DAMAGED;' 's->empty++;'
     control damage_beside_titles_is_not_told tool test_tool_transcripts \
         damage_is_told_beside_titles_times_and_commands 100 \
-        tools/cmd_sessions.c:is_known 'j->listing_damaged = true;' ''
+        tools/cmd_sessions.c:is_known 'j->damage_told = true;' ''
     control session_beside_damage_is_resumed tool test_tool_transcripts \
         damage_is_told_beside_titles_times_and_commands 100 \
         tools/cmd_sessions.c:is_partial 'return past || side || (!known && msg == NULL);' \
@@ -348,6 +348,9 @@ controls_of_the_tool()
         tools/cmd_sessions.c:take_words \
         'is_known(l->job, ms_cursor_close(&it, &err), &err);' \
         'ms_cursor_close(&it, &err);'
+    control damage_of_a_page_is_in_the_page_alone tool test_tool_transcripts \
+        damage_is_told_beside_titles_times_and_commands 100 \
+        tools/cmd_report.c:close_query 'r->job->damage_told = true;' ''
     control call_before_the_page_is_none tool test_report \
         result_names_its_call_before_the_page 100 \
         tools/cmd_report.c:put_messages 'skip <= CALLS_BEFORE' 'skip == 0'

@@ -680,7 +680,7 @@ view $real/short.jsonl => .
 $ rot() { LC_ALL=C sed "s/${1%?}${1: -1}/${1%?}#/" $log >$tmp/rot.log; ! cmp -s $log $tmp/rot.log; }
 $ rm -f $log; pad=$(head -c 600000 /dev/zero | tr '\0' x)
 sync $log $real/subagents/agent-aac57f5.jsonl => ^messages   28 new
-import $log - --location k <<<$'{"type":"assistant_message","content":"hello"}\n{"type":"user_message","content":"mend the quokka"}\n{"type":"assistant_message","content":"it is mended"}' => .
+import $log - --location k <<<$'{"type":"assistant_message","content":"hello"}\n{"type":"user_message","content":"mend the quokka"}\n{"type":"assistant_message","content":"it is mended"}\n{"type":"assistant_message","content":"bye"}' => .
 import $log - --location t <<<$'{"type":"assistant_message","content":"a"}\n{"type":"assistant_message","content":"the wombat","timestamp":1000}\n{"type":"assistant_message","content":"b","timestamp":2000}\n{"type":"assistant_message","content":"c"}' => .
 $ for i in 1 2 3 4 5 6 7 8; do echo '{"type":"task","content":"'$pad'"}'; done | "$tool" import $log - --location z => .
 sessions $log --json => "session":"k".*"title":"mend the quokka" => "session":"t".*"first_time":1000,"last_time":2000,
@@ -689,6 +689,11 @@ $ rot 'versions of these OpenTelemetry'
 sessions $tmp/rot.log --json => "session":"ae4a77f8.*"title":"Search hex.pm.*"resume":null -> 3 ^msgstore: reading sessions: 1 records were skipped: their checksums do not match; titles, times or what resumes may be missing$
 sessions $tmp/rot.log --full =0> --resume -> 3 ^msgstore: reading sessions: 1 records
 report $tmp/rot.log ae4a -o $tmp/rot.html => ^wrote -> 3 ^msgstore: reading sessions: 1 records
+$ rot 'it is mended'
+report $tmp/rot.log -o $tmp/rot.html => ^wrote -> 3 ^msgstore: reading the store: 1 records were skipped: their checksums do not match$
+$ head -c 15 $tmp/rot.html => ^<!doctype html>$
+report $tmp/rot.log --location k >$tmp/rot.html -> 3 ^msgstore: reading the store: 1 records
+report $log -o $tmp/rot.html => ^wrote
 $ rot 'mend the quokka'
 sessions $tmp/rot.log --json => "session":"k".*"title":null -> 3 ^msgstore: reading sessions: 1 records
 view $tmp/rot.log --location q -> 4 ^msgstore: reading sessions: 1 records
