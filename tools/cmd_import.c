@@ -115,6 +115,7 @@ static int import_file(job *j, const char *path, const sink *to)
     int code = sync_path(&s, path), past = sync_past(&s);
     if (code == FINE) code = past;
     sync_complain_of_unread(&s);
+    complain_of_repaired(&j->counts, path);
     sync_free(&s);
     return code;
 }

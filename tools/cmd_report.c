@@ -244,15 +244,19 @@ static int open_query(report *r, ms_str location, unsigned raw, ms_cursor *it)
     return result == MS_OK ? FINE : complain_of("reading the store", result, &err);
 }
 
-/* Ends a query and counts its damaged records, which the page reports. */
-static int close_query(ms_cursor *it, uint64_t *damaged)
+/* Ends a query and counts its damaged records, which the page reports. The first ones of
+ * a run are reported here, too, and make the job's code DAMAGED. */
+static int close_query(report *r, ms_cursor *it, uint64_t *damaged)
 {
     ms_error err;
     uint64_t n = it->damaged;
     ms_result result = ms_cursor_close(it, &err);
     if (damaged != NULL) *damaged += n;
-    if (result == MS_OK || result == MS_E_DAMAGED) return FINE;
-    return complain_of("reading the store", result, &err);
+    if (result == MS_OK) return FINE;
+    if (result != MS_E_DAMAGED) return complain_of("reading the store", result, &err);
+    if (!r->job->damage_told) complain_of("reading the store", result, &err);
+    r->job->damage_told = true;
+    return FINE;
 }
 
 /* Writes which result answers which call: among the messages shown, and among those that
@@ -310,7 +314,7 @@ static int put_messages(report *r, ms_str location, uint64_t skip, tally *agents
     ms_json_end(&r->w);
     if (code == FINE) code = put_pairs(r, sides, first);
     for (int i = 0; i < 2; i++) pairing_free(&sides[i]);
-    int closed = close_query(&all, damaged), again = close_query(&shown, NULL);
+    int closed = close_query(r, &all, damaged), again = close_query(r, &shown, NULL);
     return code != FINE ? code : closed != FINE ? closed : again;
 }
 
@@ -433,7 +437,7 @@ static int put_usage(report *r, ms_str location, tally *agents)
     ms_json_end(&r->w);
     hmfree(times);
     hmfree(answers);
-    return close_query(&it, NULL);
+    return close_query(r, &it, NULL);
 }
 
 static void put_note(report *r, const ms_msg *note)
@@ -460,7 +464,7 @@ static int put_notes(report *r, ms_str location)
         if (!ms_usage_of(note, &sum)) put_note(r, note);
     }
     ms_json_end(&r->w);
-    return close_query(&it, NULL);
+    return close_query(r, &it, NULL);
 }
 
 
@@ -706,7 +710,7 @@ static int put_request(report *r, ms_str location, uint64_t skip,
     ms_json_end(&r->w);
     ms_arena_deinit(&m.arena);
     ms_arena_deinit(&arena);
-    return close_query(&m.it, NULL);
+    return close_query(r, &m.it, NULL);
 }
 
 static int put_requests(report *r, ms_str location, uint64_t skip)

@@ -46,19 +46,41 @@ static ms_str title_of(session_list *l, ms_str text)
     return ms_buf_text(&buf);
 }
 
+/* Notes what reading a fact of a session came to. Damage is reported once and makes the
+ * job's code DAMAGED, as that of a listing does; true: the fact was read. */
+static bool is_known(job *j, ms_result result, const ms_error *err)
+{
+    if (result == MS_OK || result == MS_E_NOT_FOUND) return result == MS_OK;
+    if (!j->damage_told) {
+        complain("reading sessions: %s; titles, times or what resumes may be missing",
+                 err->message);
+    }
+    j->damage_told = true;
+    return false;
+}
+
+/* Reads the facts of a location as far as they are whole. False: none are. */
+static bool facts_of(job *j, ms_store *store, ms_str location, ms_str *facts)
+{
+    ms_error err;
+    facts->ptr = NULL;
+    facts->len = 0;
+    is_known(j, ms_location_get(store, location, &j->arena, facts, &err), &err);
+    return facts->ptr != NULL;
+}
+
 /* Returns the number of the first prompt of a session, as the facts of its location have
  * it; 0: they do not. It is a number of the store whose facts they are: of several stores
  * the last one that has it, see [api-union]. */
 static uint64_t first_prompt(session_list *l, const session *s)
 {
-    ms_arena *arena = &l->job->arena;
     size_t n = l->job->n_parts;
     uint64_t seq = 0;
     ms_str facts;
     for (size_t i = n > 0 ? n : 1; i > 0; i--) {
         ms_store *store = n > 0 ? l->job->parts[i - 1].job.store : l->job->store;
-        get_facts(store, s->info->location, arena, &facts, NULL);
-        ms_str number = text_of(arena, member(facts, "first"));
+        if (!facts_of(l->job, store, s->info->location, &facts)) continue;
+        ms_str number = text_of(&l->job->arena, member(facts, "first"));
         if (number.len == 0 || ms_json_u64(number, &seq) != MS_OK) continue;
         return (uint64_t)(i - 1) << 40 | seq;
     }
@@ -68,14 +90,13 @@ static uint64_t first_prompt(session_list *l, const session *s)
 /* Returns the beginning of the first prompt of a session; absent: it is not known. */
 static ms_str first_words(session_list *l, const session *s)
 {
-    const ms_msg *msg;
+    ms_error err;
+    const ms_msg *msg = NULL;
     ms_str words = {NULL, 0};
     uint64_t seq = first_prompt(l, s);
     if (seq == 0) return words;
-    if (get_shown(l->job->store, seq, &l->job->arena, &msg, NULL) != MS_OK ||
-        !ms_str_equal(location_of(msg), s->info->location)) {
-        return words;
-    }
+    is_known(l->job, ms_get_by_seq(l->job->store, seq, &l->job->arena, &msg, &err), &err);
+    if (msg == NULL || !ms_str_equal(location_of(msg), s->info->location)) return words;
     ms_str text = ms_content(msg).text;
     if (ms_content(msg).json) text = first_text(text, &l->job->arena);
     if (text_begins(text, MS_STR("<task>"))) {
@@ -105,9 +126,7 @@ static void take_facts(session_list *l, session *s)
                                      KEY("model"), KEY("parent")};
     ms_str facts, v[6];
     ms_arena *arena = &l->job->arena;
-    if (get_facts(l->job->store, s->info->location, arena, &facts, NULL) != MS_OK) {
-        return;
-    }
+    if (!facts_of(l->job, l->job->store, s->info->location, &facts)) return;
     pick(facts, names, 6, v);
     s->agent = text_of(arena, v[0]);
     s->cwd = text_of(arena, v[1]);
@@ -126,13 +145,14 @@ enum { FIRST_MESSAGES = 20 };
 static void take_words(session_list *l, session *s)
 {
     ms_cursor it;
+    ms_error err;
     ms_query q = {0};
     const ms_msg *msg;
     q.location = s->info->location;
     q.types = MS_BIT(MS_T_USER_MESSAGE) | MS_BIT(MS_T_TASK);
     q.limit = FIRST_MESSAGES;
     q.oldest = true;
-    if (ms_query_open(l->job->store, &q, &it, NULL) != MS_OK) return;
+    if (!is_known(l->job, ms_query_open(l->job->store, &q, &it, &err), &err)) return;
     for (bool said = false; !said && (msg = ms_next(&it)) != NULL;) {
         ms_str text = ms_content(msg).text, words = {NULL, 0};
         if (ms_content(msg).json) words = first_text(text, &l->job->arena);
@@ -140,7 +160,7 @@ static void take_words(session_list *l, session *s)
         said = text.len > 0 && text.ptr[0] != '<';
         if (said || s->title.len == 0) s->title = title_of(l, text);
     }
-    ms_cursor_close(&it, NULL);
+    is_known(l->job, ms_cursor_close(&it, &err), &err);
 }
 
 static bool has_piece(ms_str text, const char *piece)
@@ -188,6 +208,7 @@ static void take_times(session_list *l)
 static int64_t known_time(session_list *l, ms_str location, bool oldest)
 {
     ms_cursor it;
+    ms_error err;
     ms_query q = {0};
     const ms_msg *msg;
     int64_t time = MS_TIME_NONE;
@@ -197,9 +218,9 @@ static int64_t known_time(session_list *l, ms_str location, bool oldest)
     q.since_ns = INT64_MIN + 1;
     q.limit = 1;
     q.oldest = oldest;
-    if (ms_query_open(l->job->store, &q, &it, NULL) != MS_OK) return time;
+    if (!is_known(l->job, ms_query_open(l->job->store, &q, &it, &err), &err)) return time;
     if ((msg = ms_next(&it)) != NULL) timed = ms_time(msg, &time);
-    ms_cursor_close(&it, NULL);
+    is_known(l->job, ms_cursor_close(&it, &err), &err);
     return timed ? time : MS_TIME_NONE;
 }
 
@@ -340,22 +361,24 @@ static bool is_side(const ms_msg *msg)
 }
 
 /* Returns whether a session has nothing but prompts, see past.h, or the work of its
- * subagents, whose files have its name. */
+ * subagents, whose files have its name; or whether that is not known, beside damage. */
 static bool is_partial(const session_list *l, const session *s)
 {
     ms_cursor it;
+    ms_error err;
     ms_query q = {0};
     const ms_msg *msg;
     bool past = false, side = false;
     q.location = s->info->location;
     q.oldest = true;
-    if (ms_query_open(l->job->store, &q, &it, NULL) != MS_OK) return false;
+    if (!is_known(l->job, ms_query_open(l->job->store, &q, &it, &err), &err)) return true;
     while ((msg = ms_next(&it)) != NULL) {
         past = text_begins(ms_get(msg, MS_F_KEY).text, MS_STR("history:"));
         side = is_side(msg);
         if (past || !side) break;
     }
-    return ms_cursor_close(&it, NULL) == MS_OK && (past || side);
+    bool known = is_known(l->job, ms_cursor_close(&it, &err), &err);
+    return past || side || (!known && msg == NULL);
 }
 
 /* Returns the command that resumes a session, in its folder; absent: none is known, as

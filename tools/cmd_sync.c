@@ -131,6 +131,18 @@ static void print_sync(output *out, const syncing *s)
         emit_format(out, "unknown    %" PRIu64 " entr%s, kept whole\n", c->unknown,
                     c->unknown == 1 ? "y" : "ies");
     }
+    if (c->repaired > 0) {
+        emit_format(out, "repaired   %" PRIu64 " entr%s with bad UTF-8\n", c->repaired,
+                    c->repaired == 1 ? "y" : "ies");
+    }
+    if (s->cut + s->cut_before > 0) {
+        emit_format(out, "damaged    %" PRIu64 " file%s read in part", s->cut,
+                    plural(s->cut));
+        if (s->cut_before > 0) {
+            emit_format(out, ", and %" PRIu64 " before", s->cut_before);
+        }
+        emit_text(out, "\n");
+    }
     uint64_t bad_before = s->bad_before + c->bad_before;
     if (c->bad_lines + bad_before > 0) {
         emit_format(out, "bad        %" PRIu64 " line%s without JSON", c->bad_lines,
@@ -187,6 +199,9 @@ static void print_sync_json(output *out, const syncing *s)
     json_u64(&w, "unknown", c->unknown);
     json_u64(&w, "bad_lines", c->bad_lines);
     json_u64(&w, "bad_before", s->bad_before + c->bad_before);
+    json_u64(&w, "repaired", c->repaired);
+    json_u64(&w, "cut", s->cut);
+    json_u64(&w, "cut_before", s->cut_before);
     json_u64(&w, "bytes", c->bytes);
     ms_json_end(&w);
     ms_json_separator(&w, '\n');
@@ -321,9 +336,9 @@ const command sync_command = {
     "hidden, as by msgstore hide.\n"
     "\n"
     "Files of unknown formats are named once, and counted each time; so are lines\n"
-    "without JSON (exit code 3 the first time). Counts of what is left out, of unknown\n"
-    "entries and of bad lines are those of new lines; of a file that is no lines, as a\n"
-    "JSON document, they are those of all of it.\n"
+    "without JSON and damaged files (exit code 3 the first time). Counts of what is\n"
+    "left out, unknown, bad or repaired are those of new lines; of a file that is no\n"
+    "lines, as a JSON document, they are those of all of it.\n"
     "Of sessions that Claude Code has deleted its history.jsonl still has the prompts:\n"
     "those are taken, marked in \"extra\", until the transcript comes from a backup.\n",
     false,

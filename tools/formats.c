@@ -358,15 +358,19 @@ static void text_damaged(reading *r, uint64_t offset, const char *what)
     if (in->code == FAILED) trace_fail(r->t, FAILED);
 }
 
-/* Checks an entry, which may be kept whole: in a field, one or two objects deeper. */
-static ms_result check_value(text_reading *in, ms_str text, ms_str *value, ms_error *err)
+/* Checks an entry, which may be kept whole: in a field, one or two objects deeper. Bad
+ * UTF-8 is replaced, and counted if the entry is new. */
+static ms_result check_value(text_reading *in, uint64_t offset, ms_str text,
+                             ms_str *value, ms_error *err)
 {
     static const ms_json_opts entry = {MS_FIELD_MAX_DEPTH - 4, false};
     ms_result result = ms_json_check(text, &entry, value, err);
     if (result != MS_E_UTF8 || GIVEN(in->options, REFUSE)) return result;
     ms_str repaired = json_repaired(text, &in->cleaned);
     if (repaired.ptr == NULL) return result;
-    return ms_json_check(repaired, &entry, value, err);
+    result = ms_json_check(repaired, &entry, value, err);
+    if (result == MS_OK && trace_is_fresh(in->r.t, offset)) in->counts->repaired++;
+    return result;
 }
 
 static bool goes_on(const text_reading *in)
@@ -406,13 +410,15 @@ static void read_joined(text_reading *in, uint64_t offset, ms_str line, ms_error
         if (len == 0) {
             len = last_object(in, line);
             bad_json(in, offset, err);
-        } else if (check_value(in, ms_str_n(line.ptr, len), &value, err) == MS_OK) {
-            read_entry(in, offset, value);
+        } else {
+            ms_str one = ms_str_n(line.ptr, len);
+            bool whole = check_value(in, offset, one, &value, err) == MS_OK;
+            if (whole) read_entry(in, offset, value);
         }
         line = ms_str_n(line.ptr + len, line.len - len);
         offset += len;
         if (line.len == 0 || !goes_on(in)) return;
-        if (check_value(in, line, &value, err) != MS_OK) continue;
+        if (check_value(in, offset, line, &value, err) != MS_OK) continue;
         read_entry(in, offset, value);
         return;
     }
@@ -431,7 +437,7 @@ static void read_lines(text_reading *in, ms_str text, uint64_t base, uint64_t *d
             *done = base + (uint64_t)(text.ptr - begin);
             continue;
         }
-        if (check_value(in, line, &value, &err) != MS_OK) {
+        if (check_value(in, offset, line, &value, &err) != MS_OK) {
             if (!whole && in->growing && in->r.entries > 0) return;
             read_joined(in, offset, line, &err);
         } else {
@@ -448,11 +454,11 @@ static void read_document(text_reading *in, ms_str text, uint64_t base, uint64_t
     ms_error err;
     size_t kept;
     in->line = 1;
-    bool whole = check_value(in, text, &value, &err) == MS_OK;
+    bool whole = check_value(in, base, text, &value, &err) == MS_OK;
     if (!whole) bad_json(in, base, &err);
     if (!whole && in->code == FAILED) return;
     if (!whole && !json_close(text, &in->cleaned, &value, &kept)) return;
-    if (!whole && check_value(in, value, &value, &err) != MS_OK) return;
+    if (!whole && check_value(in, base, value, &value, &err) != MS_OK) return;
     trace_at(in->r.t, base, 1);
     in->format->read(&in->r, value);
     if (whole) *done = base + text.len;

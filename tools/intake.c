@@ -37,6 +37,15 @@ void complain_of_unknown(const counts *c, const char *path)
     complain_of_tally(path, "unknown, kept whole", &c->others);
 }
 
+void complain_of_repaired(counts *c, const char *path)
+{
+    if (c->repaired == 0) return;
+    complain("%s: bad UTF-8 was replaced by U+FFFD in %" PRIu64 " entr%s",
+             strcmp(path, "-") == 0 ? "standard input" : path, c->repaired,
+             c->repaired == 1 ? "y" : "ies");
+    c->repaired = 0;
+}
+
 /* Reports on standard error what was left out, and what is unknown. all: also what is
  * known to be no message. */
 static void complain_of_counts(const counts *c, const char *path, bool all)
@@ -228,5 +237,6 @@ int take_path(const intake *in, const char *path)
     }
     complain_of_counts(in->counts, path, in->rename); /* a conversion reports all
                                                        * counts */
+    complain_of_repaired(in->counts, path);
     return worst;
 }

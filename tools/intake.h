@@ -36,6 +36,8 @@ int take_transcript(const intake *in, const fileformat *f, ms_str text, const ch
 void tally_words(const tally *t, char *out, size_t size);
 /* Reports unknown entries on standard error. */
 void complain_of_unknown(const counts *c, const char *path);
+/* Reports entries with bad UTF-8 on standard error, and counts from 0 again. */
+void complain_of_repaired(counts *c, const char *path);
 void counts_free(counts *c);
 
 #endif /* INTAKE_H */

@@ -113,7 +113,7 @@ int asked_begin(asked *a)
 {
     a->call = *a->base;
     a->job->options = &a->call;
-    a->job->listing_damaged = false;
+    a->job->damage_told = false;
     ms_arena_reset(&a->job->arena);
     return asked_open(a);
 }
@@ -128,7 +128,8 @@ int asked_end(asked *a, int code)
                  "`msgstore verify` has more", n, plural(n));
     }
     j->options = a->base;
-    return code == FINE && n > 0 ? DAMAGED : code;
+    bool damaged = n > 0 || j->damage_told;
+    return code == FINE && damaged ? DAMAGED : code;
 }
 
 static int take_time(asked *a, const char *name, const mcp_value *v, bool since)

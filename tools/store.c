@@ -285,7 +285,7 @@ int close_job(job *j)
         if (close_job(&j->parts[i].job) != FINE) code = DAMAGED;
     }
     complain_of_events(j);
-    if (met_damage(j) || j->lossy || j->listing_damaged) code = DAMAGED;
+    if (met_damage(j) || j->lossy || j->damage_told) code = DAMAGED;
     counts_free(&j->counts);
     tally_free(&j->names);
     ms_arena_deinit(&j->arena);
@@ -361,8 +361,8 @@ ms_result list_names(job *j, const ms_list_query *query, ms_arena *arena,
 {
     ms_result result = ms_list(j->store, query, arena, list, err);
     if (result != MS_E_DAMAGED) return result;
-    if (!j->listing_damaged) complain("listing the store: %s", err->message);
-    j->listing_damaged = true;
+    if (!j->damage_told) complain("listing the store: %s", err->message);
+    j->damage_told = true;
     return MS_OK;
 }
 

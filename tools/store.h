@@ -25,7 +25,7 @@ typedef struct job {
                                   itself */
     size_t n_parts;
     bool lossy;               /* a file of messages was damaged */
-    bool listing_damaged;     /* and so was a listing, which was reported */
+    bool damage_told;         /* so was what was listed or read: it was reported */
     const char *lister;       /* what lists sessions, in complaints; NULL: this program */
     bool none;                /* nothing was found: exit code 1, or 3 with damage */
     tally names;              /* of conversations that were read */

@@ -26,9 +26,11 @@ typedef struct file_facts {
     bool leaving, early;
     uint64_t bad;             /* lines without JSON */
     bool unread;              /* its format was unknown */
+    bool cut;                 /* it was damaged, so that a part of it was read */
 } file_facts;
 
-static const file_facts no_facts = {0, 0, 0, UINT64_MAX, 0, false, false, 0, false};
+static const file_facts no_facts = {0, 0, 0, UINT64_MAX, 0, false, false, 0, false,
+                                    false};
 
 typedef struct state {
     uint64_t size, done, hash;
@@ -151,14 +153,14 @@ static ms_result read_state(syncing *s, ms_str name, state *st, ms_error *err)
     static const json_key names[] = {KEY("size"), KEY("changed"), KEY("done"),
                                      KEY("hash"), KEY("noted"), KEY("shared"),
                                      KEY("early"), KEY("reader"), KEY("bad"),
-                                     KEY("unread")};
-    ms_str facts, v[10];
+                                     KEY("unread"), KEY("cut")};
+    ms_str facts, v[11];
     ms_arena arena = {0};
     memset(st, 0, sizeof *st);
     st->facts = no_facts;
     ms_result result = ms_location_get(s->in.store, name, &arena, &facts, err);
     if (result == MS_OK) {
-        pick(facts, names, 10, v);
+        pick(facts, names, 11, v);
         st->known = v[0].ptr != NULL;
         st->size = count_of(v[0]);
         if (v[1].ptr != NULL) ms_json_i64(v[1], &st->changed);
@@ -179,6 +181,7 @@ static ms_result read_state(syncing *s, ms_str name, state *st, ms_error *err)
         st->early = st->facts.early = v[6].ptr != NULL;
         st->facts.bad = count_of(v[8]);
         st->facts.unread = v[9].ptr != NULL;
+        st->facts.cut = v[10].ptr != NULL;
     }
     ms_arena_deinit(&arena);
     return result;
@@ -324,10 +327,10 @@ static void note_done_bytes(noting *n, uint64_t done)
     json_piece(&n->buf, hash);
 }
 
-/* early: the file ended early, or was damaged. bad: lines without JSON. Each record has
- * the last two facts, so that the newest alone answers (SY1). */
+/* early: the file ended early, or was damaged. now: its bad, unread and cut, which each
+ * record has, so that the newest alone answers (SY1). */
 static int write_state(noting *n, const unit *u, const trace *t, uint64_t done,
-                       bool early, uint64_t bad, bool unread)
+                       bool early, const file_facts *now)
 {
     ms_error err;
     char changed[40];
@@ -340,10 +343,12 @@ static int write_state(noting *n, const unit *u, const trace *t, uint64_t done,
     if (early != n->facts.early) {
         json_piece(&n->buf, early ? ",\"early\":true" : ",\"early\":null");
     }
-    if (bad > 0) note_member(n, "bad", bad);
+    if (now->bad > 0) note_member(n, "bad", now->bad);
     else if (n->facts.bad > 0) json_piece(&n->buf, ",\"bad\":null");
-    if (unread) json_piece(&n->buf, ",\"unread\":true");
+    if (now->unread) json_piece(&n->buf, ",\"unread\":true");
     else if (n->facts.unread) json_piece(&n->buf, ",\"unread\":null");
+    if (now->cut) json_piece(&n->buf, ",\"cut\":true");
+    else if (n->facts.cut) json_piece(&n->buf, ",\"cut\":null");
     if (t != NULL) note_trace(n, t, &none, NULL);
     ms_result result = ms_location_set(n->s->in.store, n->name, note_end(n), &err);
     if (result != MS_OK) return complain_of("noting what was read", result, &err);
@@ -670,6 +675,7 @@ static int sync_messages(syncing *s, const unit *u, const state *st, uint64_t kn
     if (damage != NULL) {
         s->in.counts->bad_lines += damage->lines - were.lines;
         s->in.counts->bad_before += damage->lines_before - were.lines_before;
+        s->in.counts->repaired += damage->repaired - were.repaired;
         damage->known = 0;
     }
     tally_free(&c.own);
@@ -736,6 +742,7 @@ static void note_unread_before(syncing *s, const char *path)
 static void note_unchanged(syncing *s, const char *path, const file_facts *facts)
 {
     s->bad_before += facts->bad;
+    s->cut_before += facts->cut;
     s->unchanged += !facts->unread;
     if (facts->unread) note_unread_before(s, path);
 }
@@ -765,6 +772,7 @@ static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st, int lo
     uint64_t done = text.len, before = s->in.counts->messages - s->in.counts->known;
     uint64_t bad = s->in.counts->bad_lines + s->in.counts->bad_before;
     uint64_t ignored = s->ignored + s->ignored_before;
+    file_facts now = no_facts;
     bool zip = is_zip(text);
     memset(&n, 0, sizeof n);
     n.s = s;
@@ -809,17 +817,20 @@ static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st, int lo
         bool known = begins && st->size > 0 && !s->in.whole;
         code = sync_messages(s, u, st, known ? st->done : 0, &t);
     } else if (text.len == 0) {
-        s->empty++;
+        s->empty += loaded != DAMAGED;
     } else {
         code = count_unread(s, u->path, text, &st->facts);
     }
-    bad = s->in.counts->bad_lines + s->in.counts->bad_before - bad;
+    now.bad = s->in.counts->bad_lines + s->in.counts->bad_before - bad;
+    now.unread = s->ignored + s->ignored_before > ignored;
+    now.cut = loaded == DAMAGED || (code == DAMAGED && now.bad == 0);
+    s->cut += now.cut;
     bool kept = code == FINE || code == DAMAGED;
     bool added = s->in.counts->messages - s->in.counts->known > before;
-    bool early = loaded == DAMAGED || code == DAMAGED || done < text.len || bad > 0;
-    bool unread = s->ignored + s->ignored_before > ignored;
+    bool early = loaded == DAMAGED || code == DAMAGED || done < text.len ||
+                 now.bad > 0;
     int written = FINE;
-    if (kept) written = write_state(&n, u, t, done, early, bad, unread);
+    if (kept) written = write_state(&n, u, t, done, early, &now);
     if (kept && added) s->in.counts->sessions++;
     trace_free(t);
     free_noting(&n);
@@ -847,11 +858,11 @@ static int sync_changed(syncing *s, const unit *u, ms_str name, state *st)
 static bool is_as_noted(const syncing *s, ms_str name, const unit *u, file_facts *facts)
 {
     static const json_key names[] = {KEY("size"), KEY("changed"), KEY("bad"),
-                                     KEY("unread")};
+                                     KEY("unread"), KEY("cut")};
     ms_cursor it;
     ms_query q = {0};
     ms_stat stat;
-    ms_str v[4] = {{NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}};
+    ms_str v[5];
     int64_t changed = 0;
     bool same = false;
     if (u->size == 0 || s->in.whole) return false; /* the rest of the state matters */
@@ -863,9 +874,10 @@ static bool is_as_noted(const syncing *s, ms_str name, const unit *u, file_facts
     ms_query_open(s->in.store, &q, &it, NULL);
     const ms_msg *msg = ms_next(&it);
     if (msg != NULL) {
-        pick(ms_content(msg).text, names, 4, v);
+        pick(ms_content(msg).text, names, 5, v);
         facts->bad = count_of(v[2]);
         facts->unread = is_kind(v[3], MS_JSON_TRUE);
+        facts->cut = is_kind(v[4], MS_JSON_TRUE);
         same = v[0].ptr != NULL && count_of(v[0]) == u->size && v[1].ptr != NULL &&
                ms_json_i64(v[1], &changed) == MS_OK && changed == u->changed;
     }
@@ -935,7 +947,8 @@ static char *path_without_links(syncing *s, const char *path)
 /* Returns whether --strict refuses a file for what an earlier sync has noted of it. */
 static bool is_refused(const syncing *s, const file_facts *facts)
 {
-    return GIVEN(s->in.options, REFUSE) && (facts->bad > 0 || facts->unread);
+    return GIVEN(s->in.options, REFUSE) &&
+           (facts->bad > 0 || facts->unread || facts->cut);
 }
 
 int sync_unit(syncing *s, const unit *u)

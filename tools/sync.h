@@ -37,6 +37,7 @@ typedef struct syncing {
     uint64_t ignored_before;  /* files that an earlier sync counted so, */
     char **unread_before;     /* with --full or --json their paths: an stb_ds array */
     uint64_t bad_before;      /* lines without JSON in unchanged files */
+    uint64_t cut, cut_before; /* damaged files of which a part was read; unchanged ones */
     uint64_t empty;           /* files without a byte */
     char *log;                /* its path without links: no transcript; or NULL */
     uint64_t looked, found;   /* usual places; 0: folders were named */

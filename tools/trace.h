@@ -47,6 +47,7 @@ typedef struct counts {
     uint64_t bytes, known;
     uint64_t bad_lines;       /* not JSON */
     uint64_t bad_before;      /* those in the part of a file that was read before */
+    uint64_t repaired;        /* entries whose bad UTF-8 was replaced by U+FFFD */
     tally others;             /* unknown types, by "format: type" */
     tally left_out;           /* known types that are not messages */
     tally incomplete;         /* left out, too: empty, or without what they belong to */

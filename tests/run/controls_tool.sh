@@ -134,7 +134,8 @@ controls_of_the_tool()
         tools/sync.c:note_unchanged 'if (facts->unread) note_unread_before(s, path);' ''
     control unread_file_passes_strictly tool test_tool_transcripts \
         files_of_unknown_formats_are_named_by_sync 100 \
-        tools/sync.c:is_refused '(facts->bad > 0 || facts->unread)' 'facts->bad > 0'
+        tools/sync.c:is_refused '(facts->bad > 0 || facts->unread || facts->cut)' \
+        'facts->bad > 0'
     control old_entries_counted_as_new tool test_tool_transcripts \
         sync_counts_of_a_file_that_grew_what_is_new 100 \
         tools/trace.c:trace_is_fresh 'offset >= t->desc.done' 'true'
@@ -205,7 +206,7 @@ controls_of_the_tool()
         damage_is_reported_beside_what_is_whole 100 \
         tools/base.c:exit_code 'return exit_codes[i].code;' \
         'return exit_codes[i].code == DAMAGED ? FINE : exit_codes[i].code;' \
-        tools/store.c:close_job 'met_damage(j) || j->lossy || j->listing_damaged' 'false'
+        tools/store.c:close_job 'met_damage(j) || j->lossy || j->damage_told' 'false'
     control what_is_missing_is_a_failure tool test_tool_change \
         hide_takes_numbers_and_ranges 100 \
         tools/base.c:exit_code 'return exit_codes[i].code;' \
@@ -326,6 +327,30 @@ controls_of_the_tool()
     control session_is_lost_with_its_message tool test_tool_serve \
         serve_session_is_the_data_of_a_report 100 \
         tools/cmd_serve.c:answer_session 'numbered = result == MS_OK;' ''
+    control bad_utf8_of_a_transcript_is_not_told tool test_tool_transcripts \
+        bad_utf8_of_a_transcript_is_counted 100 \
+        tools/formats.c:check_value 'in->counts->repaired++;' ';'
+    control file_cut_short_is_told_once tool test_tool_transcripts \
+        rest_of_a_compressed_file_is_read_when_it_ends_early 100 \
+        tools/sync.c:note_unchanged 's->cut_before += facts->cut;' ''
+    control file_cut_short_is_empty tool test_tool_transcripts \
+        rest_of_a_compressed_file_is_read_when_it_ends_early 100 \
+        tools/sync.c:sync_loaded 's->empty += loaded != DAMAGED;' 's->empty++;'
+    control damage_beside_titles_is_not_told tool test_tool_transcripts \
+        damage_is_told_beside_titles_times_and_commands 100 \
+        tools/cmd_sessions.c:is_known 'j->damage_told = true;' ''
+    control session_beside_damage_is_resumed tool test_tool_transcripts \
+        damage_is_told_beside_titles_times_and_commands 100 \
+        tools/cmd_sessions.c:is_partial 'return past || side || (!known && msg == NULL);' \
+        'return known && (past || side);'
+    control damage_beside_a_list_is_no_warning tool test_tool_mcp \
+        mcp_damage_beside_what_is_listed_is_a_warning 100 \
+        tools/cmd_sessions.c:take_words \
+        'is_known(l->job, ms_cursor_close(&it, &err), &err);' \
+        'ms_cursor_close(&it, &err);'
+    control damage_of_a_page_is_in_the_page_alone tool test_tool_transcripts \
+        damage_is_told_beside_titles_times_and_commands 100 \
+        tools/cmd_report.c:close_query 'r->job->damage_told = true;' ''
     control call_before_the_page_is_none tool test_report \
         result_names_its_call_before_the_page 100 \
         tools/cmd_report.c:put_messages 'skip <= CALLS_BEFORE' 'skip == 0'

@@ -662,6 +662,44 @@ sessions --full $real/subagents/agent-aac57f5.jsonl => ae4a77f8 =0> --resume
 sessions --json $real/subagents/agent-aac57f5.jsonl => "session":"ae4a77f8 =0> "resume":"
 sessions --full $real/short.jsonl => claude --resume
 
+== bad_utf8_of_a_transcript_is_counted
+$ { claude_entry user 1 0 'ab'; claude_entry assistant 2 1 'caf@'; claude_entry user 3 2 '~ud800'; } | LC_ALL=C sed 's/@/\xe9/; s/~/\\/' >$tmp/bytes.jsonl; rm -f $log
+view $tmp/bytes.jsonl =3> => caf�$ -> 0 ^msgstore: .*bytes.jsonl: bad UTF-8 was replaced by U\+FFFD in 2 entries$
+convert --to openai $tmp/bytes.jsonl => caf -> 0 bytes.jsonl: bad UTF-8 was replaced by U\+FFFD in 2 entries$
+import --keys $tmp/bytes.log $tmp/bytes.jsonl => ^appended   3 -> 0 bytes.jsonl: bad UTF-8 was replaced by U\+FFFD in 2 entries$
+sync $log $tmp/bytes.jsonl => ^repaired   2 entries with bad UTF-8$
+sync --json $log $tmp/bytes.jsonl => "repaired":0,
+$ claude_entry assistant 4 3 'caf@' | LC_ALL=C sed 's/@/\xe9/' >>$tmp/bytes.jsonl
+sync --json $log $tmp/bytes.jsonl => "messages":1,.*"repaired":1,
+sync $log $tmp/bytes.jsonl =0> ^repaired
+view $real/short.jsonl => .
+
+# The records that list the sessions are whole, and older than the newest segment. rot PIECE:
+# flips a bit of the piece.
+== damage_is_told_beside_titles_times_and_commands
+$ rot() { LC_ALL=C sed "s/${1%?}${1: -1}/${1%?}#/" $log >$tmp/rot.log; ! cmp -s $log $tmp/rot.log; }
+$ rm -f $log; pad=$(head -c 600000 /dev/zero | tr '\0' x)
+sync $log $real/subagents/agent-aac57f5.jsonl => ^messages   28 new
+import $log - --location k <<<$'{"type":"assistant_message","content":"hello"}\n{"type":"user_message","content":"mend the quokka"}\n{"type":"assistant_message","content":"it is mended"}\n{"type":"assistant_message","content":"bye"}' => .
+import $log - --location t <<<$'{"type":"assistant_message","content":"a"}\n{"type":"assistant_message","content":"the wombat","timestamp":1000}\n{"type":"assistant_message","content":"b","timestamp":2000}\n{"type":"assistant_message","content":"c"}' => .
+$ for i in 1 2 3 4 5 6 7 8; do echo '{"type":"task","content":"'$pad'"}'; done | "$tool" import $log - --location z => .
+sessions $log --json => "session":"k".*"title":"mend the quokka" => "session":"t".*"first_time":1000,"last_time":2000,
+=> "session":"ae4a77f8.*"resume":null
+$ rot 'versions of these OpenTelemetry'
+sessions $tmp/rot.log --json => "session":"ae4a77f8.*"title":"Search hex.pm.*"resume":null -> 3 ^msgstore: reading sessions: 1 records were skipped: their checksums do not match; titles, times or what resumes may be missing$
+sessions $tmp/rot.log --full =0> --resume -> 3 ^msgstore: reading sessions: 1 records
+report $tmp/rot.log ae4a -o $tmp/rot.html => ^wrote -> 3 ^msgstore: reading sessions: 1 records
+$ rot 'it is mended'
+report $tmp/rot.log -o $tmp/rot.html => ^wrote -> 3 ^msgstore: reading the store: 1 records were skipped: their checksums do not match$
+$ head -c 15 $tmp/rot.html => ^<!doctype html>$
+report $tmp/rot.log --location k >$tmp/rot.html -> 3 ^msgstore: reading the store: 1 records
+report $log -o $tmp/rot.html => ^wrote
+$ rot 'mend the quokka'
+sessions $tmp/rot.log --json => "session":"k".*"title":null -> 3 ^msgstore: reading sessions: 1 records
+view $tmp/rot.log --location q -> 4 ^msgstore: reading sessions: 1 records
+$ rot 'the wombat'
+sessions $tmp/rot.log --json => "session":"t".*"first_time":2000, -> 3 ^msgstore: reading sessions: 1 records
+
 == subagents_file_is_a_conversation_of_its_own
 history $kept/agent-abc.jsonl --format openai => ^\[.*look it up.*found
 hand-over $kept/agent-abc.jsonl --to codex => look it up => found
@@ -1676,6 +1714,14 @@ view -n 1 - <$zst/half.jsonl.zst =1> -> 3 standard input: the compressed text en
 view -n 1 $zst =1> -> 3 half.jsonl.zst: the compressed text ends early$
 sync $tmp/half.log $zst => ^messages   [5-9][0-9][0-9] new -> 3 half.jsonl.zst: the compressed text ends early$
 sync $tmp/half.log $tmp/begun.jsonl.zst => ^messages   0 new -> 3 begun.jsonl.zst: the compressed text ends early$
+sync $tmp/half.log $zst $tmp/begun.jsonl.zst => ^files      0 read, 2 unchanged => ^damaged    0 files read in part, and 2 before$ =0> empty
+sync --json $tmp/half.log $zst => "cut":0,"cut_before":1,
+sync --strict $tmp/half.log $zst => ^damaged    1 file read in part$ -> 3 half.jsonl.zst: the compressed text ends early$
+sync --json $tmp/begun.log $tmp/begun.jsonl.zst => "empty":0,.*"cut":1,"cut_before":0, -> 3 begun.jsonl.zst: the compressed text ends early$
+$ cp $tmp/whole.jsonl.zst $zst/half.jsonl.zst
+sync $tmp/half.log $zst => ^messages   [1-9][0-9]* new =0> ^damaged
+sync --json $tmp/half.log $zst => "cut":0,"cut_before":0,
+$ cp $zst/half.jsonl.zst $tmp/all.zst; head -c -100 $tmp/all.zst >$zst/half.jsonl.zst
 doctor $zst/half.jsonl.zst => codex, 2 faults => 1  compressed text that ends early -> 3 half.jsonl.zst: the compressed text ends early$
 
 == compressed_transcript_is_imported_once_by_keys

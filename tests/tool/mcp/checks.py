@@ -740,6 +740,30 @@ def damage_is_a_warning():
 
 
 @test
+def damage_beside_what_is_listed_is_a_warning():
+    log = os.path.join(FOLDER, "listed.log")
+    told = ('{"type":"assistant_message","content":"hello"}\n'
+            '{"type":"user_message","content":"mend the quokka"}\n'
+            '{"type":"assistant_message","content":"it is mended"}\n')
+    pad = '{"type":"task","content":"%s"}\n' % ("x" * 600000)
+    for name, text in (("k", told), ("z", pad * 8)):
+        subprocess.run([TOOL, "import", log, "-", "--location", name], check=True,
+                       input=text.encode(), stdout=subprocess.PIPE)
+    with open(log, "r+b") as file:
+        at = file.read().index(b"quokka")
+        file.seek(at)
+        file.write(b"Q")
+    server = Server(log=log)
+    for _ in range(2):        # each answer has its own warning
+        error, texts = server.texts("list_sessions")
+        assert not error and len(texts) == 2, texts
+        assert texts[1].startswith("reading sessions: 1 records were skipped"), texts[1]
+        listed = [s for s in json.loads(texts[0])["sessions"] if s["session"] == "k"]
+        assert len(listed) == 1 and "title" not in listed[0], listed
+    server.end()
+
+
+@test
 def other_files_are_no_log():
     path = os.path.join(FOLDER, "t", sessions.name_of(0) + ".jsonl")
     answer = run("mcp", path)
