@@ -2096,8 +2096,8 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  *   - A log at the path is replaced only with `replace`. The new file has its
  *     permissions, owner and group. MS_E_IO where that is impossible; but the caller may
  *     become its owner if the group may read and write. The next query, listing or
- *     ms_wait of a reader or a shared writer in the old file returns MS_E_CONFLICT, once.
- *     It may go on reading the old file, or open the path again; see
+ *     ms_wait of a reader or a shared writer in the old file, also of `source`, returns
+ *     MS_E_CONFLICT, once. It may go on reading the old file, or open the path again; see
  *     ms_log_info.replaced. What was opened before goes on. The old file is synced first,
  *     since a power loss can bring it back until the new name is durable. Through a
  *     symbolic link the file that it leads to is replaced, and the link stays.
@@ -17252,7 +17252,7 @@ typedef struct ms__log_durable {
 /* [log-recover] The turn of a shared writer, and what a reader has to report. */
 typedef struct ms__log_recovery {
     bool holds_lock;     /* shared: this handle has the lock of the file */
-    bool reported;       /* a reader's call has reported that the file was replaced */
+    bool reported;       /* a call has reported that the file was replaced */
     uint64_t doubt;      /* not 0: a reader has taken in records from here on, after an
                             untrusted watermark, */
     uint64_t doubt_end;  /* to here */

@@ -1050,9 +1050,13 @@ void trace_fact_first(trace *t, const char *name, ms_str text)
 void trace_time_iso(trace *t, ms_envelope *m, ms_str value)
 {
     ms_str text = trace_text(t, value);
-    if (text.ptr == NULL) return;
-    m->has_time = ms_iso_read(text, &m->time_ns) == MS_OK;
-    if (!m->has_time) m->time_ns = 0;
+    if (text.ptr != NULL) {
+        m->has_time = ms_iso_read(text, &m->time_ns) == MS_OK;
+        if (!m->has_time) m->time_ns = 0;
+        if (m->has_time || text.len == 0) return;
+    }
+    if (value.ptr == NULL || is_kind(value, MS_JSON_NULL)) return;
+    trace_incomplete(t, MS_STR("time that cannot be read"));
 }
 
 void trace_time_ms(ms_envelope *m, ms_str value)

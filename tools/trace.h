@@ -133,7 +133,8 @@ void trace_entry_text(trace *t, ms_str json);
 /* Takes back all entries whose id is in no member "id" of the list's objects. */
 void trace_take_back_others(trace *t, ms_str list);
 
-/* Sets m->time from a time in the forms of transcripts. */
+/* Sets m->time from a time in the forms of transcripts. One that is there and cannot be
+ * read counts as incomplete. */
 void trace_time_iso(trace *t, ms_envelope *m, ms_str value);
 void trace_time_ms(ms_envelope *m, ms_str value);
 

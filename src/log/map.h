@@ -210,7 +210,7 @@ typedef struct ms__log_durable {
 /* [log-recover] The turn of a shared writer, and what a reader has to report. */
 typedef struct ms__log_recovery {
     bool holds_lock;     /* shared: this handle has the lock of the file */
-    bool reported;       /* a reader's call has reported that the file was replaced */
+    bool reported;       /* a call has reported that the file was replaced */
     uint64_t doubt;      /* not 0: a reader has taken in records from here on, after an
                             untrusted watermark, */
     uint64_t doubt_end;  /* to here */

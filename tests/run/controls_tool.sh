@@ -330,6 +330,9 @@ controls_of_the_tool()
     control bad_utf8_of_a_transcript_is_not_told tool test_tool_transcripts \
         bad_utf8_of_a_transcript_is_counted 100 \
         tools/formats.c:check_value 'in->counts->repaired++;' ';'
+    control time_that_cannot_be_read_is_not_told tool test_tool_transcripts \
+        time_that_cannot_be_read_is_counted 100 \
+        tools/trace.c:trace_time_iso 'value.ptr == NULL ||' 'true ||'
     control file_cut_short_is_told_once tool test_tool_transcripts \
         rest_of_a_compressed_file_is_read_when_it_ends_early 100 \
         tools/sync.c:note_unchanged 's->cut_before += facts->cut;' ''

@@ -499,6 +499,8 @@ static void step_rewrite(run *r)
         fail_msg("rewrite: %s", err.message);
     if (has_pieces(r)) want.bytes = got.bytes;
     assert_memory_equal(&got, &want, sizeof got);
+    if (r->s.log.shared && !keep.dry_run)
+        assert_int_equal(ms_wait(r->s.store, 0, 0, NULL, NULL), MS_E_CONFLICT);
     twin_must_equal(&r->t, r->s.store);
     if (!keep.dry_run) {
         twin old = r->t;

@@ -674,6 +674,12 @@ sync --json $log $tmp/bytes.jsonl => "messages":1,.*"repaired":1,
 sync $log $tmp/bytes.jsonl =0> ^repaired
 view $real/short.jsonl => .
 
+# The last one has none, which is no fault.
+== time_that_cannot_be_read_is_counted
+$ { claude_entry user 1 0 'one'; claude_entry assistant 2 1 'two'; claude_entry user 3 2 'three'; claude_entry user 4 3 'four'; } | sed '1s/^{/&"timestamp":"2026-03-02T25:61:00Z",/; 2s/^{/&"timestamp":1772409600000,/; 3s/^{/&"timestamp":"2026-03-02T00:00:00Z",/; 4s/^{/&"timestamp":null,/' >$tmp/times.jsonl; rm -f $log
+sync $log $tmp/times.jsonl => ^messages   4 new => left out +2 empty or incomplete: 2 time that cannot be read
+convert --to openai $tmp/times.jsonl => three -> 0 left out, empty or incomplete: 2 time that cannot be read
+
 # The records that list the sessions are whole, and older than the newest segment. rot PIECE:
 # flips a bit of the piece.
 == damage_is_told_beside_titles_times_and_commands

@@ -1084,6 +1084,7 @@ TEST(blocks_of_a_server_in_a_text_are_counted)
         ask_anew();
         add(ms_assistant_message(ms_json(MS_STR("[{\"type\":\"circle\",\"r\":1}]")))); /* data */
         add(ms_user_message(ms_text("v")));
+        desc = desc_of(to[i]);
         assert_true(has_text(body_of(&desc, &report), "circle"));
         assert_int_equal(report.raw_left_out, 0);
     }
