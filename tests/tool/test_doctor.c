@@ -79,6 +79,7 @@ static known *messages_of(const fileformat *f, ms_str text)
     ms_close(store);
     tally_free(&c.others);
     tally_free(&c.left_out);
+    tally_free(&c.incomplete);
     return found;
 }
 
