@@ -2096,11 +2096,11 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  *   - A log at the path is replaced only with `replace`. The new file has its
  *     permissions, owner and group. MS_E_IO where that is impossible; but the caller may
  *     become its owner if the group may read and write. The next query, listing or
- *     ms_wait of a reader or a shared writer in the old file, also of `source`, returns
- *     MS_E_CONFLICT, once. It may go on reading the old file, or open the path again; see
- *     ms_log_info.replaced. What was opened before goes on. The old file is synced first,
- *     since a power loss can bring it back until the new name is durable. Through a
- *     symbolic link the file that it leads to is replaced, and the link stays.
+ *     ms_wait of a reader or a shared writer in the old file, also if that is `source`,
+ *     returns MS_E_CONFLICT, once. It may go on reading the old file, or open the path
+ *     again; see ms_log_info.replaced. What was opened before goes on. The old file is
+ *     synced first, since a power loss can bring it back until the new name is durable.
+ *     Through a symbolic link the file that it leads to is replaced, and the link stays.
  *   - If the source is a log, the messages of one view stand together in the new file,
  *     within segments of 32 times the segment size (256 MiB). A new process then reads a
  *     conversation in a tenth of the time. A reader of everything in the order of numbers
@@ -20853,8 +20853,9 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
  * ---- A check for appends compares the watermark with the last one that the handle has
  * taken in, and the epoch of the line. If the watermark is current and has moved,
  * ms__apply_visible takes in the new records. One that is not current is ignored. A
- * reader whose file has the mark REPLACED compares the path with its file, and returns
- * MS_E_CONFLICT once if they differ.
+ * reader, or a shared writer that reads, whose file has the mark REPLACED compares the
+ * path with its file, and returns MS_E_CONFLICT once if they differ. A step of a reading
+ * that is open checks nothing: the reading goes on in the old file.
  *
  * ---- An opening has these steps. A writer has the lock of the file meanwhile. A reader
  * has none, so a writer may be at work during each of its steps.
@@ -21824,7 +21825,7 @@ static ms_result ms__reader_replaced(ms__log *log, ms_error *err)
 }
 
 /* Does what precedes a query: takes in the appends of other processes, and fails once if
- * the file was replaced. An exclusive writer's is not, but by itself. */
+ * the file was replaced. Only an exclusive writer itself can replace its file. */
 static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
 {
     MS__TRY(ms__log_look(log, err));
@@ -31632,7 +31633,7 @@ typedef struct ms__item {
                                  it, as one sentence */
     bool id_needed;           /* its raw item is found by its id */
     bool custom;              /* a call whose arguments are any text */
-    bool lacks;               /* the thinking of its answer is not sent */
+    bool lacks;               /* its answer has thinking, which is switched off */
     bool answered;            /* a call of a server's tool that has its result */
     bool unfinished;          /* its answer was interrupted */
     bool aside;               /* user text of another agent, which ends no turn */
@@ -31714,7 +31715,7 @@ typedef struct ms__name {
     struct ms__name *child[4];
     uint64_t hash;
     ms_str first, second;
-    bool unthought;           /* an answer: its thinking is switched off */
+    bool unthought;           /* an answer: it has thinking, which is switched off */
     bool taken;               /* an id: a call uses it; a document's name: one has it */
     uint32_t tries;           /* of both: how many were derived from it */
     ms__item *call;           /* an id, or an agent's id: start of the search for its
@@ -32663,9 +32664,11 @@ MS_API MS__RARE ms_result ms_parts(const ms_part *parts, size_t n, ms_arena *are
  * other form (type MULTIMODAL_PART, a list), and members of a text or a call,
  * {"members": {"citations": ...}}, which hold while the message has the hash `of`. They
  * are sent as they came, in their place; elsewhere they are left out, and blocks are
- * counted. So is a call, or a result, that stands among blocks. Of a call of
- * Anthropic's servers and its result one alone is named: "[web_search left out]", the
- * call once a prompt follows. Ids of Responses go with the thinking of their answer.
+ * counted. So is a call, or a result, that stands among blocks. Of the tools of
+ * Anthropic's servers a result without its call before it becomes its name, as in
+ * "[web_search left out]", and a call without its result, once a prompt follows: see
+ * ms__uses_end, which looks at the list from the window's start. Ids of Responses are
+ * left out where the thinking of their answer is.
  *
  * Memory, all in the caller's arena: 256 bytes an item, 112 a group, 112 a name (two for
  * a call, one for a turn_id), 96 a text that is written, a copy of the message if the
@@ -33504,7 +33507,7 @@ static void ms__use_note(ms__projector *p, ms__item *item)
 }
 
 /* Of the list from `start` on, names the calls of a server's tool whose result is not
- * there, if a prompt stands behind them, and the results whose call is not there. */
+ * there, if a prompt follows them, and the results whose call is not there. */
 static void ms__uses_end(ms__projector *p, ms__group *start)
 {
     const ms__group *prompt = p->last;

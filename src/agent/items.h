@@ -46,7 +46,7 @@ typedef struct ms__item {
                                  it, as one sentence */
     bool id_needed;           /* its raw item is found by its id */
     bool custom;              /* a call whose arguments are any text */
-    bool lacks;               /* the thinking of its answer is not sent */
+    bool lacks;               /* its answer has thinking, which is switched off */
     bool answered;            /* a call of a server's tool that has its result */
     bool unfinished;          /* its answer was interrupted */
     bool aside;               /* user text of another agent, which ends no turn */
@@ -128,7 +128,7 @@ typedef struct ms__name {
     struct ms__name *child[4];
     uint64_t hash;
     ms_str first, second;
-    bool unthought;           /* an answer: its thinking is switched off */
+    bool unthought;           /* an answer: it has thinking, which is switched off */
     bool taken;               /* an id: a call uses it; a document's name: one has it */
     uint32_t tries;           /* of both: how many were derived from it */
     ms__item *call;           /* an id, or an agent's id: start of the search for its

@@ -95,9 +95,11 @@
  * other form (type MULTIMODAL_PART, a list), and members of a text or a call,
  * {"members": {"citations": ...}}, which hold while the message has the hash `of`. They
  * are sent as they came, in their place; elsewhere they are left out, and blocks are
- * counted. So is a call, or a result, that stands among blocks. Of a call of
- * Anthropic's servers and its result one alone is named: "[web_search left out]", the
- * call once a prompt follows. Ids of Responses go with the thinking of their answer.
+ * counted. So is a call, or a result, that stands among blocks. Of the tools of
+ * Anthropic's servers a result without its call before it becomes its name, as in
+ * "[web_search left out]", and a call without its result, once a prompt follows: see
+ * ms__uses_end, which looks at the list from the window's start. Ids of Responses are
+ * left out where the thinking of their answer is.
  *
  * Memory, all in the caller's arena: 256 bytes an item, 112 a group, 112 a name (two for
  * a call, one for a turn_id), 96 a text that is written, a copy of the message if the
@@ -936,7 +938,7 @@ static void ms__use_note(ms__projector *p, ms__item *item)
 }
 
 /* Of the list from `start` on, names the calls of a server's tool whose result is not
- * there, if a prompt stands behind them, and the results whose call is not there. */
+ * there, if a prompt follows them, and the results whose call is not there. */
 static void ms__uses_end(ms__projector *p, ms__group *start)
 {
     const ms__group *prompt = p->last;

@@ -18,11 +18,11 @@
  *   - A log at the path is replaced only with `replace`. The new file has its
  *     permissions, owner and group. MS_E_IO where that is impossible; but the caller may
  *     become its owner if the group may read and write. The next query, listing or
- *     ms_wait of a reader or a shared writer in the old file, also of `source`, returns
- *     MS_E_CONFLICT, once. It may go on reading the old file, or open the path again; see
- *     ms_log_info.replaced. What was opened before goes on. The old file is synced first,
- *     since a power loss can bring it back until the new name is durable. Through a
- *     symbolic link the file that it leads to is replaced, and the link stays.
+ *     ms_wait of a reader or a shared writer in the old file, also if that is `source`,
+ *     returns MS_E_CONFLICT, once. It may go on reading the old file, or open the path
+ *     again; see ms_log_info.replaced. What was opened before goes on. The old file is
+ *     synced first, since a power loss can bring it back until the new name is durable.
+ *     Through a symbolic link the file that it leads to is replaced, and the link stays.
  *   - If the source is a log, the messages of one view stand together in the new file,
  *     within segments of 32 times the segment size (256 MiB). A new process then reads a
  *     conversation in a tenth of the time. A reader of everything in the order of numbers

@@ -63,8 +63,9 @@
  * ---- A check for appends compares the watermark with the last one that the handle has
  * taken in, and the epoch of the line. If the watermark is current and has moved,
  * ms__apply_visible takes in the new records. One that is not current is ignored. A
- * reader whose file has the mark REPLACED compares the path with its file, and returns
- * MS_E_CONFLICT once if they differ.
+ * reader, or a shared writer that reads, whose file has the mark REPLACED compares the
+ * path with its file, and returns MS_E_CONFLICT once if they differ. A step of a reading
+ * that is open checks nothing: the reading goes on in the old file.
  *
  * ---- An opening has these steps. A writer has the lock of the file meanwhile. A reader
  * has none, so a writer may be at work during each of its steps.
@@ -1034,7 +1035,7 @@ static ms_result ms__reader_replaced(ms__log *log, ms_error *err)
 }
 
 /* Does what precedes a query: takes in the appends of other processes, and fails once if
- * the file was replaced. An exclusive writer's is not, but by itself. */
+ * the file was replaced. Only an exclusive writer itself can replace its file. */
 static ms_result ms__log_catch_up(ms__log *log, ms_error *err)
 {
     MS__TRY(ms__log_look(log, err));
