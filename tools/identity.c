@@ -127,25 +127,29 @@ static ms_str hidden_name(ms_str location, char out[MS_KEY_MAX + 1])
 }
 
 /* Reads what syncs hid of a location: members "g..." of the gone ones, "d..." of the dead
- * ones. */
+ * ones. Of damaged facts it reads what is whole. */
 static void read_hidden(identities *all, ms_store *store)
 {
     char name[MS_KEY_MAX + 1];
-    ms_str facts;
+    ms_error err;
     ms_arena arena = {0};
-    ms_str key = hidden_name(all->location, name);
-    if (ms_location_get(store, key, &arena, &facts, NULL) == MS_OK) {
-        ms_json_iter it = ms_json_iterate(facts);
-        while (ms_json_next(&it)) {
-            uint64_t *numbers = NULL;
-            bool dead = it.key.len > 1 && it.key.ptr[1] == 'd';
-            numbers_read(&numbers, text_of(&arena, it.value), GONE_MAX);
-            for (size_t i = 0; i < arrlenu(numbers); i++) {
-                if (dead) hmput(all->dead, numbers[i], 1);
-                else hmput(all->gone, numbers[i], 1);
-            }
-            arrfree(numbers);
+    ms_str facts = {NULL, 0}, key = hidden_name(all->location, name);
+    ms_result result = ms_location_get(store, key, &arena, &facts, &err);
+    if (result != MS_OK && result != MS_E_NOT_FOUND) {
+        all->unread = true;
+        complain("%.*s: which messages earlier syncs hid: %s; those that come back may "
+                 "stay hidden", (int)all->location.len, all->location.ptr, err.message);
+    }
+    ms_json_iter it = ms_json_iterate(facts);
+    while (ms_json_next(&it)) {
+        uint64_t *numbers = NULL;
+        bool dead = it.key.len > 1 && it.key.ptr[1] == 'd';
+        numbers_read(&numbers, text_of(&arena, it.value), GONE_MAX);
+        for (size_t i = 0; i < arrlenu(numbers); i++) {
+            if (dead) hmput(all->dead, numbers[i], 1);
+            else hmput(all->gone, numbers[i], 1);
         }
+        arrfree(numbers);
     }
     ms_arena_deinit(&arena);
 }

@@ -1006,6 +1006,7 @@ int sync_path(syncing *s, const char *path)
     }
     units_free(units);
     if (s->reported > 0) fputs("\r\033[K", stderr);
+    if (s->stored.unread && worst == FINE) worst = DAMAGED;
     return worst;
 }
 

@@ -115,6 +115,9 @@ controls_of_the_tool()
     control stored_message_not_found tool test_tool_transcripts \
         sync_stores_each_message_once_of_a_backup_and_a_copy_beside 100 \
         tools/identity.c:identity_find 'found != NULL ? found->value : 0' '0'
+    control unread_lists_of_the_hidden_not_told tool test_tool_transcripts \
+        sync_says_that_what_it_hid_cannot_be_read 100 \
+        tools/identity.c:read_hidden 'all->unread = true;' ''
     control redacted_message_comes_back tool test_tool_transcripts \
         sync_hides_what_is_gone_and_brings_back_nothing_redacted 100 \
         tools/trace.c:is_redacted '(flags & MS_FLAG_REDACTED) != 0 ||

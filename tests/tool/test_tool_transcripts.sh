@@ -182,6 +182,12 @@ $ head -n 12 $real/tool_heavy.jsonl >$moving
 sync $tmp/moving.log $moving => ^messages   0 new, 18 taken back -> 0 *
 view --raw $tmp/moving.log => ^22 .
 
+== sync_says_that_what_it_hid_cannot_be_read
+$ at=$(grep -abo '"g[0-9]*":' $tmp/moving.log | tail -n 1 | cut -d : -f 1)
+$ printf '#' | dd of=$tmp/moving.log bs=1 seek=$at conv=notrunc 2>/dev/null
+$ cp $real/tool_heavy.jsonl $moving
+sync $tmp/moving.log $moving => ^messages   0 new -> 3 ^msgstore: .*: which messages earlier syncs hid: .*checksum
+
 == sync_stores_nothing_twice_when_three_run_at_once
 $ for i in 1 2 3; do "$tool" sync $tmp/both.log $real >$tmp/both.$i 2>&1 & done; wait
 verify $tmp/both.log => whole
