@@ -10,20 +10,38 @@ export function locationOf(name) {
       : String(name)}, a string was expected` });
 }
 
-const warned = new WeakSet(); // stores
+const warned = new WeakMap(); // store: Set of what was said of it
+
+/* Warns, once a store and subject. */
+function warn(store, subject, said, code) {
+  const subjects = warned.get(store) ?? new Set();
+  if (subjects.has(subject)) return;
+  warned.set(store, subjects.add(subject));
+  if (globalThis.process?.emitWarning) process.emitWarning(said, { code });
+  else console.warn(said);
+}
 
 /* Returns a page of one location; warns, once a store, of unreadable records. */
 export function read(store, location, options) {
   const page = store.query(locationOf(location), options);
-  if (page.damaged > 0 && !warned.has(store)) {
-    warned.add(store);
-    const said = `${page.damaged} records are unreadable: messages may be missing from `
-      + JSON.stringify(location);
-    if (globalThis.process?.emitWarning) {
-      process.emitWarning(said, { code: "MSGSTORE_DAMAGED" });
-    } else console.warn(said);
+  if (page.damaged > 0) {
+    warn(store, "damaged", `${page.damaged} records are unreadable: messages may be missing `
+      + `from ${JSON.stringify(location)}`, "MSGSTORE_DAMAGED");
   }
   return page;
+}
+
+/* Returns the package's items of the messages of a location; warns, once a location, of
+ * messages that have none, as another writer appended, amended or redacted them. */
+export function itemsOf(store, location, found) {
+  const foreign = found.filter((m) => !m.item && m.type !== "compaction");
+  if (foreign.length > 0) {
+    warn(store, `foreign ${location}`, `${foreign.length} messages of `
+      + `${JSON.stringify(location)} have no item of this adapter and are left out, the first `
+      + `is number ${foreign[0].seq}: they were appended, amended or redacted by another writer`,
+      "MSGSTORE_FOREIGN");
+  }
+  return found.filter((m) => m.item).map((m) => m.item);
 }
 
 /* Refuses a value that JSON would change without an error. */

@@ -1,6 +1,6 @@
 /* A Session of the OpenAI Agents SDK for JavaScript over a store. */
 
-import { checkPlain, locationOf, read } from "./adapters.js";
+import { checkPlain, itemsOf, locationOf, read } from "./adapters.js";
 import { Store } from "./msgstore.js";
 
 const textOf = (content) => {
@@ -75,19 +75,20 @@ export class MsgstoreSession {
       signed: { provider: PROVIDER } }, this.#id, options);
   }
 
+  #items(options) {
+    return itemsOf(this.#store, this.#id, read(this.#store, this.#id, options));
+  }
+
   async getItems(limit) {
     if (limit !== undefined && limit <= 0) return [];
     const made = this.#compaction();
     if (made) {
-      const later = read(this.#store, this.#id, { afterSeq: made.seq });
-      const items = made.items.concat(later.filter((m) => m.item).map((m) => m.item));
+      const items = made.items.concat(this.#items({ afterSeq: made.seq }));
       return limit === undefined ? items : items.slice(-limit);
     }
-    const found = read(this.#store, this.#id, { limit });
-    const own = found.filter((m) => m.item);
-    const all = limit === undefined || own.length === found.length ? own
-      : read(this.#store, this.#id).filter((m) => m.item).slice(-limit);
-    return all.map((m) => m.item);
+    const newest = this.#items({ limit });
+    return limit === undefined || newest.length === limit ? newest
+      : this.#items().slice(-limit);
   }
 
   async addItems(items) {

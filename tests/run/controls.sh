@@ -275,6 +275,8 @@ control()
         shift 5
         has_test "$variant" "$program" "$test" ||
             { echo "FAIL $name: $program has no test of the name $test" && return; }
+        [ $# -ge 3 ] && [ $(($# % 3)) -eq 0 ] ||
+            { echo "FAIL $name: of FUNCTION OLD NEW one is missing" && return; }
         copy_edited "$variant" "$out/fits" "$@"
         while [ $# -ge 3 ]; do
             edit "$(edited "$out/fits" "$1")" "$1" "$2" "$3" 2>"$out/fits/log" ||
@@ -633,7 +635,7 @@ controls()
     control facts_lost_that_are_too_large gcc test_related \
         facts_are_whole_when_all_are_too_large_for_a_record 100 ms__facts_set_in \
         'code = ms__facts_put(&x, all, MS__FACTS_ALL, x.upto, NULL);' \
-        'return ms__facts_put(\&x, all, MS__FACTS_ALL, x.upto, err);'
+        'return ms__facts_put(&x, all, MS__FACTS_ALL, x.upto, err);'
     control record_of_two_lists_comes_twice gcc test_views \
         queries_views_and_listings_equal_those_of_a_twin 100 ms__queue_next \
         'if (q->place[at] == merge->last_place) continue;' ''
@@ -732,8 +734,8 @@ controls()
         a_log_is_whole_when_its_first_page_is_that_of_another 100 ms__super_choose \
         'if (!foreign) return MS_OK;' 'return MS_OK;'
     control only_checkpoint_overwritten gcc test_log_recover \
-        the_checkpoint_of_a_mended_first_page_stays* 100 \
-        'ms__checkpoint c = {2, ' 'ms__checkpoint c = {1, '
+        the_checkpoint_of_a_mended_first_page_stays_until_the_other_one_is_there 100 \
+        ms__super_mend 'ms__checkpoint c = {2, ' 'ms__checkpoint c = {1, '
     control superblock_not_mended gcc test_log_recover \
         a_log_is_whole_when_a_byte_of_its_fixed_part_is_flipped 100 ms__log_attach_file \
         'log->file.super_mend)' 'false)'

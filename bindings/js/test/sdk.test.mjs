@@ -156,7 +156,11 @@ test("openai agents: messages of other writers are no items", async () => {
   const items = ["one", "two"].map((content) => ({ role: "user", content }));
   await session.addItems(items);
   store.append({ type: "injected_context", content: "a note" }, "chat");
+  const warned = new Promise((done) => process.once("warning", done));
   assert.deepEqual(await session.getItems(2), items);
+  const { code, message } = await warned;
+  assert.equal(code, "MSGSTORE_FOREIGN");
+  assert.match(message, /^1 messages of "chat" have no item .* the first is number 3: /);
   assert.deepEqual(await session.popItem(), items[1]);
   assert.deepEqual(store.query("chat").map((m) => m.content), ["one", "a note"]);
   assert.deepEqual(await session.popItem(), items[0]);

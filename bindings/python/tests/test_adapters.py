@@ -690,6 +690,22 @@ def test_adapters_warn_of_unreadable_records(package, write, tmp_path):
         assert len(read(log)) == 49
 
 
+@pytest.mark.parametrize("package, write", [
+    ("agents", write_agents), ("langchain_core", write_langchain),
+    ("agent_framework", write_agent_framework),
+])
+def test_adapters_warn_of_messages_without_items(package, write, tmp_path):
+    pytest.importorskip(package)
+    with msgstore.open(tmp_path / "log.msl") as log:
+        read = write(log, [f"message {n}" for n in range(5)])
+        seqs = [message.seq for message in log.query()]
+        log.amend(seqs[1], msgstore.user("better"))
+        log.redact(seqs[3])
+        said = f"^2 messages of .* left out, the first is number {seqs[1]}: "
+        with pytest.warns(RuntimeWarning, match=said):
+            assert len(read(log)) == 3
+
+
 def test_langchain_history(store):
     pytest.importorskip("langchain_core")
     from langchain_core.chat_history import BaseChatMessageHistory

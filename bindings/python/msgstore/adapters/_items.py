@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import warnings
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Collection, Dict, List, Optional
 
 from .._ffi import ArgumentError, _kind, encode
 from ..store import History, Message, Store
@@ -88,8 +88,16 @@ def wrap(message: Message, item: Any) -> Message:
     return message
 
 
-def items(history: History) -> List[Any]:
-    """Returns the packages' items of messages that have one."""
+def items(history: History, location: str, without: Collection[str] = ()) -> List[Any]:
+    """Returns the packages' items of the messages of a location. Warns of messages that
+    have none and are left out, as another writer appended, amended or redacted them, but
+    for the types that an adapter itself stores without items."""
+    foreign = [m for m in history if "item" not in m and m.type not in without]
+    if foreign:
+        warnings.warn(f"{len(foreign)} messages of {location!r} have no item of this adapter "
+                      f"and are left out, the first is number {foreign[0].seq}: they were "
+                      "appended, amended or redacted by another writer", RuntimeWarning,
+                      stacklevel=3)
     return [message["item"] for message in history if "item" in message]
 
 

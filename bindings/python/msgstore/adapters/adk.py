@@ -124,7 +124,7 @@ class MsgstoreSessionService(BaseSessionService):
     def _changed(self, location: str) -> Dict[str, Any]:
         """Returns what the messages of a state change of its facts."""
         state: Dict[str, Any] = {}
-        changes = items(read(self.store, location))
+        changes = items(read(self.store, location), location)
         self._changes[location] = len(changes)
         for values in changes:
             state.update(values)

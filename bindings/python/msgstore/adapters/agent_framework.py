@@ -44,8 +44,10 @@ class MsgstoreHistoryProvider(HistoryProvider):
     async def get_messages(self, session_id: Optional[str], *,
                            state: Optional[Dict[str, Any]] = None,
                            **kwargs: Any) -> List[ChatMessage]:
-        found = await asyncio.to_thread(read, self.store, self._location(session_id))
-        return [ChatMessage.from_dict(item) for item in items(found)]
+        location = self._location(session_id)
+        found = await asyncio.to_thread(read, self.store, location)
+        return [ChatMessage.from_dict(item)
+                for item in items(found, location, ["action", "observation"])]
 
     async def save_messages(self, session_id: Optional[str],
                             messages: Sequence[ChatMessage], *,

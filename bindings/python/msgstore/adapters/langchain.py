@@ -51,7 +51,8 @@ class MsgstoreChatMessageHistory(BaseChatMessageHistory):
 
     @property
     def messages(self) -> List[BaseMessage]:  # type: ignore[override]
-        return messages_from_dict(items(read(self.store, self.session_id)))
+        return messages_from_dict(items(read(self.store, self.session_id),
+                                        self.session_id, ["action"]))
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         made = [_messages(message) for message in messages]

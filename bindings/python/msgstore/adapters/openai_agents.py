@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set
 from agents.memory import SessionSettings
 
 from .._ffi import ArgumentError, ConflictError, NotFoundError
-from ..store import Message, Store, action, observation
+from ..store import History, Message, Store, action, observation
 from ._items import (chat, items, location_of, object_of, read, settled, store_of,
                      text_of, wrap)
 
@@ -72,9 +72,10 @@ class MsgstoreSession:
     session_settings: the SDK's SessionSettings, or a dict of its members.
 
     A removed item is hidden, not erased: a location that was forked before still has it.
-    ``msgstore compact`` drops it. Messages of other writers are no items, and stay until
-    the session is cleared. But for compactions (``Store.compact``): the newest one of all
-    agents is read instead of what it covers.
+    ``msgstore compact`` drops it. Messages of other writers are no items: reading warns of
+    them, and they stay until the session is cleared. An amended message has the ``item``
+    of its amendment, or none. But for compactions (``Store.compact``): the newest one of
+    all agents is read instead of what it covers.
     """
 
     def __init__(self, store: Store, session_id: str, *, location: Optional[str] = None,
@@ -97,8 +98,12 @@ class MsgstoreSession:
         if limit is None:
             return self._read()
         found = read(self.store, self.location, limit=limit)
-        own = items(found)
-        return own if len(own) == len(found) else self._read()[-limit:]
+        if any("item" not in message for message in found):
+            return self._read()[-limit:]
+        return self._items(found)
+
+    def _items(self, found: History) -> List[Any]:
+        return items(found, self.location, ["compaction"])
 
     def _in_use(self) -> Optional[_Compaction]:
         """Returns the newest compaction that has something for a session."""
@@ -120,12 +125,12 @@ class MsgstoreSession:
         made = made or self._in_use()
         end = None if last is None else last + 1
         if made is None:
-            return items(read(self.store, self.location, before_seq=end))
-        found = made.items + items(read(
+            return self._items(read(self.store, self.location, before_seq=end))
+        found = made.items + self._items(read(
             self.store, self.location, before_seq=made.seq,
             limit=made.keep)) if made.keep else made.items
-        return found + items(read(self.store, self.location, after_seq=made.seq,
-                                  before_seq=end))
+        return found + self._items(read(self.store, self.location, after_seq=made.seq,
+                                        before_seq=end))
 
     async def add_items(self, items: List[Any]) -> None:
         """Appends items, all or none."""
