@@ -1511,7 +1511,8 @@ typedef struct ms_project_opts {
                                  complete. The question before it may be left out (see
                                  start_text) */
     size_t budget;            /* and at most so many tokens; 0: no bound. The system text
-                                 and the newest turns that fit are sent. Older turns go,
+                                 and the newest turns that fit are sent; tools, extra and
+                                 the answer come on top. Older turns go,
                                  and with them the user's question if one large result
                                  follows it: that is MS_OK, and report->left_out counts
                                  their messages. MS_E_TOO_LARGE when the newest turn alone
