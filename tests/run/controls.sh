@@ -999,9 +999,6 @@ controls()
         thinking_is_stored_when_it_is_a_part_of_the_content 100 \
         ms__answer_part_put 'ms__answer_part_begins(a, part);' \
         'if (part->kind != MS__ANSWER_THOUGHT) ms__answer_part_begins(a, part);'
-    control thinking_without_text_not_begun gcc test_answer \
-        streamed_answer_stays_one_turn_whoever_writes_beside_it 100 \
-        ms__answer_part_filled '+ bufs[MS__ANSWER_MEMBERS].len : 0' ': 0'
     control text_that_begins_with_nothing_a_block gcc test_answer \
         streamed_answer_stays_one_turn_whoever_writes_beside_it 100 \
         ms__answer_union 'block.len > 2' 'true'
