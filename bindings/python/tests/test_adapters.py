@@ -690,6 +690,16 @@ def test_adapters_warn_of_unreadable_records(package, write, tmp_path):
         assert len(read(log)) == 49
 
 
+def test_openai_session_refuses_what_is_no_item(store):
+    pytest.importorskip("agents")
+    session = adapter("openai_agents").MsgstoreSession(store, "chat")
+    for wrong in b"bytes", "text", object(), None:
+        with pytest.raises(msgstore.ArgumentError, match=r"^items\[1\] is .*, a dict") as info:
+            asyncio.run(session.add_items([{"role": "user", "content": "a"}, wrong]))
+        assert info.value.path == "items[1]"
+    assert asyncio.run(session.get_items()) == []
+
+
 @pytest.mark.parametrize("package, write", [
     ("agents", write_agents), ("langchain_core", write_langchain),
     ("agent_framework", write_agent_framework),

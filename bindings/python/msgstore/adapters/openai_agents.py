@@ -16,13 +16,16 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set
 
 from agents.memory import SessionSettings
 
-from .._ffi import ArgumentError, ConflictError, NotFoundError
+from .._ffi import ArgumentError, ConflictError, NotFoundError, _kind
 from ..store import History, Message, Store, action, observation
 from ._items import (chat, items, location_of, object_of, read, settled, store_of,
                      text_of, wrap)
 
 
-def _message(item: Dict[str, Any]) -> Message:
+def _message(item: Dict[str, Any], place: int) -> Message:
+    if not isinstance(item, dict):
+        raise ArgumentError("E_KIND", f"items[{place}] is {_kind(item)}, a dict was expected",
+                            f"items[{place}]")
     kind = item.get("type", "message")
     if kind == "function_call":
         message = action(item.get("name") or "", object_of(item.get("arguments")),
@@ -135,7 +138,8 @@ class MsgstoreSession:
     async def add_items(self, items: List[Any]) -> None:
         """Appends items, all or none."""
         if items:
-            await settled(self.store.append, [_message(i) for i in items], self.location)
+            await settled(self.store.append, [_message(item, i) for i, item in enumerate(items)],
+                          self.location)
 
     async def pop_item(self) -> Optional[Any]:
         """Removes the newest item and returns it; None if there is none."""
