@@ -668,8 +668,8 @@ const command sessions_command = {
     "One line a session, newest first: when it ended in local time, its name, the\n"
     "program, the folder, messages, tokens, title or first words. On a terminal the\n"
     "columns have titles; a pipe has none. Without a STORE it is the usual log of sync.\n"
-    "view, history, search, usage and export take any piece of the name that no other\n"
-    "session has.\n"
+    "view, history, usage, export and search --location take any piece of the name\n"
+    "that no other session has.\n"
     "Exit code 1: no session is what --since, --until, --cwd, --agent or --grep ask\n"
     "for, and nothing is damaged.\n",
     false,

@@ -624,9 +624,11 @@ char **paths_of(const char *folder, uint64_t *others)
 
 /* ---- Files that are written -------------------------------------------------------- */
 
+/* Names the file beside only where it is in the way. */
 static int new_file_failed(new_file *n, int fd)
 {
-    complain("%s: %s", n->beside != NULL ? n->beside : n->path, strerror(errno));
+    bool beside = n->beside != NULL && errno == EEXIST;
+    complain("%s: %s", beside ? n->beside : n->path, strerror(errno));
     if (fd >= 0) close(fd);
     free(n->path);
     free(n->beside);

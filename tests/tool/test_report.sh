@@ -65,6 +65,7 @@ report $demo -o $tmp/notes.txt -> 5 it is not replaced
 $ cat $tmp/notes.txt => ^my notes$
 report $demo -o $log -> 5 it is not replaced
 report $demo -o $tmp -> 1 directory
+report $demo -o $tmp/none/x.html -> 1 ^msgstore: .*/none/x.html: No such file or directory$
 report $demo --location nobody -o $tmp/x.html -> 4 no messages of session
 
 == report_touches_no_other_file_and_only_its_owner_reads_it
