@@ -409,7 +409,7 @@ static int run_usage(job *j)
 
 static const option_row usage_rows[] = {
     {OPT_BY, "day, week, month, session, project (its folder), model (the default), "
-             "agent or tool (-: of answers that called none)"},
+             "agent or tool (the last one that an answer called; -: none)"},
     {OPT_PRICES, "LiteLLM's price list (model_prices_and_context_window.json), above the "
                  "tool's own prices; costs that transcripts have stay"},
     {OPT_TIMEZONE, "of days, and of T: Europe/Berlin, UTC, +02:00; else the machine's"},
