@@ -155,13 +155,22 @@ static bool must_look(world *w, const text *now, const text *before, const text 
     return false;
 }
 
+static ino_t inode_of(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 ? st.st_ino : 0;
+}
+
 /* This handle shows the same as a reader that has just come; a file that another one was
- * put in the place of stays as it was. */
+ * put in the place of stays as it was. A shared writer is told of that, once. */
 static void handle_must_show(world *w, const struct step *s, const text *at_path,
                              const text *before)
 {
     static text now;
     if (w->log == NULL) return;
+    if (s->run == do_compact && w->how.shared && inode_of(w->path) != w->inode &&
+        text_of(&now, w->log, NULL, NULL) != MS_E_CONFLICT)
+        fail_msg("%s, then this handle is not told that its file was replaced", w->when);
     text_must_be(w, w->log, &now, "this handle");
     const text *want = s->run == do_compact ? before : at_path;
     if (!text_equal(&now, want))
@@ -232,6 +241,7 @@ static void run_step(world *w, const struct step *s, const text *before,
     ms_error err;
     memset(&err, 0, sizeof err);
     uint64_t faults = w->t.hits + w->heap.failed;
+    w->inode = inode_of(w->path);
     ms_result result = step_call(w, s, &err);
     if (w->learning && result != MS_OK)
         fail_msg("%s (%s): %s", s->name, w->when, err.message);

@@ -217,6 +217,7 @@ typedef struct world {
     bool damaged;             /* whose index is damaged */
     bool learning;            /* the run without faults */
     bool leftover;            /* a file may be left that could not be removed */
+    ino_t inode;              /* of the file, before the step */
     uint64_t seq[SCRIPT_NAMES]; /* of the names, as that run has learned them */
     uint64_t seen[STEPS_MOST]; /* messages that the step has read */
     text *after[STEPS_MOST];  /* what is shown after each step */
