@@ -35275,6 +35275,16 @@ static uint64_t ms__covered_sum(const ms_envelope *m)
     return ms__answer_sum(0, m) >> 11;
 }
 
+/* Returns whether a message has that hash, or is a call that has it without its id: forks
+ * give ids to calls. */
+static MS__NOINLINE bool ms__covered_is(const ms_envelope *m, uint64_t sum)
+{
+    ms_envelope call = *m;
+    call.call_id = ms__absent();
+    return sum == ms__covered_sum(m) ||
+           (m->type == MS_T_ACTION && sum == ms__covered_sum(&call));
+}
+
 /* Finds the first message that a compaction leaves as it is: of its location, the one
  * after the last that it covers; where that is not found, the keep-th before the
  * compaction. *there: how many of them there are. */
@@ -35296,12 +35306,7 @@ static MS__NOINLINE ms_result ms__compaction_kept(ms__projector *p, ms_store *st
         if (n < 2) oldest[n] = m.seq;
         if (found && *there == 0) *seq = m.seq;
         ++*there;
-        bool is = c->covered && c->covered == ms__covered_sum(&m);
-        if (c->covered && !is && m.type == MS_T_ACTION) {
-            m.call_id = ms__absent(); /* a fork has given it one */
-            is = c->covered == ms__covered_sum(&m);
-        }
-        if (!is) continue;
+        if (!c->covered || !ms__covered_is(&m, c->covered)) continue;
         found = true;
         *there = 0;
         *seq = c->seq;
@@ -38585,7 +38590,7 @@ MS_API ms_result ms_compact_request(const ms_request_desc *desc,
 /* ---- The message. */
 
 /* Returns the number of visible messages of a location after one, the newest, and the
- * hash of that one; 0: it is not there, or one of them has the same. */
+ * hash of that one; 0: it is not there, or a request would find it in one of them. */
 static MS__NOINLINE ms_result ms__compact_count(ms_store *store, ms_str location,
                                                 uint64_t upto, ms_arena *arena,
                                                 uint64_t *n, uint64_t *last,
@@ -38602,11 +38607,10 @@ static MS__NOINLINE ms_result ms__compact_count(ms_store *store, ms_str location
     MS__TRY(ms_query_open(store, q, it, err));
     while ((msg = ms_next(it)) != NULL) {
         ms_envelope m = ms_envelope_of(msg);
-        uint64_t sum = ms__covered_sum(&m);
         *last = m.seq;
         if (m.seq > upto) ++*n;
-        if (m.seq == upto) *covered = sum;
-        else if (sum == *covered) *covered = 0;
+        if (m.seq == upto) *covered = ms__covered_sum(&m);
+        else if (*covered && ms__covered_is(&m, *covered)) *covered = 0;
     }
     return ms_cursor_close(it, err);
 }

@@ -221,7 +221,7 @@ MS_API ms_result ms_compact_request(const ms_request_desc *desc,
 /* ---- The message. */
 
 /* Returns the number of visible messages of a location after one, the newest, and the
- * hash of that one; 0: it is not there, or one of them has the same. */
+ * hash of that one; 0: it is not there, or a request would find it in one of them. */
 static MS__NOINLINE ms_result ms__compact_count(ms_store *store, ms_str location,
                                                 uint64_t upto, ms_arena *arena,
                                                 uint64_t *n, uint64_t *last,
@@ -238,11 +238,10 @@ static MS__NOINLINE ms_result ms__compact_count(ms_store *store, ms_str location
     MS__TRY(ms_query_open(store, q, it, err));
     while ((msg = ms_next(it)) != NULL) {
         ms_envelope m = ms_envelope_of(msg);
-        uint64_t sum = ms__covered_sum(&m);
         *last = m.seq;
         if (m.seq > upto) ++*n;
-        if (m.seq == upto) *covered = sum;
-        else if (sum == *covered) *covered = 0;
+        if (m.seq == upto) *covered = ms__covered_sum(&m);
+        else if (*covered && ms__covered_is(&m, *covered)) *covered = 0;
     }
     return ms_cursor_close(it, err);
 }

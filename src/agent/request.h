@@ -121,6 +121,16 @@ static uint64_t ms__covered_sum(const ms_envelope *m)
     return ms__answer_sum(0, m) >> 11;
 }
 
+/* Returns whether a message has that hash, or is a call that has it without its id: forks
+ * give ids to calls. */
+static MS__NOINLINE bool ms__covered_is(const ms_envelope *m, uint64_t sum)
+{
+    ms_envelope call = *m;
+    call.call_id = ms__absent();
+    return sum == ms__covered_sum(m) ||
+           (m->type == MS_T_ACTION && sum == ms__covered_sum(&call));
+}
+
 /* Finds the first message that a compaction leaves as it is: of its location, the one
  * after the last that it covers; where that is not found, the keep-th before the
  * compaction. *there: how many of them there are. */
@@ -142,12 +152,7 @@ static MS__NOINLINE ms_result ms__compaction_kept(ms__projector *p, ms_store *st
         if (n < 2) oldest[n] = m.seq;
         if (found && *there == 0) *seq = m.seq;
         ++*there;
-        bool is = c->covered && c->covered == ms__covered_sum(&m);
-        if (c->covered && !is && m.type == MS_T_ACTION) {
-            m.call_id = ms__absent(); /* a fork has given it one */
-            is = c->covered == ms__covered_sum(&m);
-        }
-        if (!is) continue;
+        if (!c->covered || !ms__covered_is(&m, c->covered)) continue;
         found = true;
         *there = 0;
         *seq = c->seq;

@@ -1179,7 +1179,7 @@ controls()
         ms__reply_list '(printed && !ms__is_printed(it.value))' 'false'
     control covered_call_of_a_fork_comes_back gcc test_compact \
         fork_knows_the_covered_call_that_had_no_id 100 \
-        ms__compaction_kept 'm.type == MS_T_ACTION' 'false'
+        ms__covered_is 'm->type == MS_T_ACTION' 'false'
     control block_of_a_cut_answer_is_text gcc test_answer \
         block_of_an_answer_that_was_cut_off_is_no_text 100 \
         ms__item_of '!m->content.json && (m->flags & MS_FLAG_UNFINISHED)' 'false'
@@ -1318,8 +1318,8 @@ controls()
         'a->depth == 0 || a->framed' 'true'
     control block_not_repaired gcc test_answer \
         block_of_another_kind_is_repaired_when_it_has_a_lone_surrogate 100 \
-        ms__answer_part_block 'ms_json_put_raw(&w, block);' \
-        'ms__json_scalar(&w, block.ptr, block.len);'
+        ms__answer_repair 'ms_json_put_raw(&w, *event);' \
+        'ms__json_scalar(&w, event->ptr, event->len);'
     control choices_not_distinguished gcc test_answer \
         answer_is_the_first_choice_when_there_are_several 100 \
         ms__answer_choose 'if (index == a->choice_index && !a->choice.ptr)' \
@@ -2167,7 +2167,10 @@ controls()
         ms__compaction_kept 'found = true;' ''
     control equal_of_the_last_covered gcc test_compact \
         tail_is_counted_when_it_has_the_last_covered_message_again 100 \
-        ms__compact_count 'else if (sum == *covered) *covered = 0;' ''
+        ms__compact_count 'else if (*covered && ms__covered_is(&m, *covered)) *covered = 0;' ''
+    control equal_call_with_an_id gcc test_compact \
+        tail_is_counted_when_it_has_the_last_covered_call_with_an_id 100 \
+        ms__compact_count 'ms__covered_is(&m, *covered)' 'ms__covered_sum(&m) == *covered'
     control summary_of_another_agent gcc test_compact \
         compaction_of_another_agent_changes_nothing 100 \
         ms__compaction_add '!ms_str_equal(m->agent_key, reader)' 'false'

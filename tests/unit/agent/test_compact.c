@@ -760,6 +760,29 @@ TEST(tail_is_counted_when_it_has_the_last_covered_message_again)
     store_close(&s);
 }
 
+/* A call of the tail that has an id is not taken for the last covered one without, which a
+ * fork would give one. */
+TEST(tail_is_counted_when_it_has_the_last_covered_call_with_an_id)
+{
+    test_store s = heap();
+    ms_project_report report;
+    ms_value none = ms_json(MS_STR("{}"));
+    put(s.store, CHAT, ms_user_message(ms_text("old")));
+    put(s.store, CHAT, ms_action(MS_STR("look"), none, MS_STR("")));
+    for (int i = 0; i < 3; i++) {
+        put(s.store, CHAT, ms_user_message(ms_text("new")));
+        if (i == 1) put(s.store, CHAT, ms_action(MS_STR("look"), none, MS_STR("c1")));
+        put(s.store, CHAT, ms_assistant_message(ms_text("ok")));
+    }
+    ms_request_desc ask = ask_of(s.store, CHAT, "openai");
+    ms_compaction c = {.upto = 2, .summary = MS_STR("SUMMARY")};
+    assert_int_equal(ms_compact(&ask, &c, NULL, NULL), MS_OK);
+    (void)body_of(&ask, &report);
+    assert_int_equal(report.compacted, 2);
+    assert_int_equal(report.compaction_missing, 0);
+    store_close(&s);
+}
+
 /* Of "plain" summaries the text is sent as it is. */
 TEST(plain_summary_has_its_own_words)
 {
