@@ -1319,7 +1319,9 @@ controls()
     control block_not_repaired gcc test_answer \
         block_of_another_kind_is_repaired_when_it_has_a_lone_surrogate 100 \
         ms__answer_repair 'ms_json_put_raw(&w, *event);' \
-        'ms__json_scalar(&w, event->ptr, event->len);'
+        'ms__json_scalar(&w, event->ptr, event->len);' \
+        ms__answer_part_block 'ms_json_put_raw(&w, block);' \
+        'ms__json_scalar(&w, block.ptr, block.len);'
     control choices_not_distinguished gcc test_answer \
         answer_is_the_first_choice_when_there_are_several 100 \
         ms__answer_choose 'if (index == a->choice_index && !a->choice.ptr)' \
