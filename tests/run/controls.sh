@@ -2143,7 +2143,7 @@ controls()
         ms__item_leaves 'f->kind != MS__PART_TEXT' 'false'
     control items_that_were_read_are_made_anew gcc test_project \
         items_that_were_read_go_back_as_they_were 100 \
-        ms__item_whole 'whole = p->whole;' ''
+        ms__item_whole 'whole = p->whole;' ';'
     control items_have_members_of_the_caller gcc test_project \
         items_that_were_read_go_back_as_they_were 100 \
         ms__item_view 'm->extra = m->location = m->agent_key = ms__absent();' ''

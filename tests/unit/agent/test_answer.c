@@ -614,6 +614,9 @@ TEST(compaction_of_a_stream_is_whole)
         {"{\"type\":\"compaction\",\"content\":null,\"signature\":\"S\"}",
          "{\"type\":\"compaction_delta\",\"content\":\"sum\",\"encrypted_content\":null}",
          "{\"type\":\"compaction\",\"signature\":\"S\",\"content\":\"sum\"}"},
+        {"{\"type\":\"compaction\",\"content\":null,\"encrypted_content\":\"E\"}",
+         "{\"type\":\"compaction_delta\",\"content\":\"sum\"}",
+         "{\"type\":\"compaction\",\"content\":\"sum\",\"encrypted_content\":\"E\"}"},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         char body[900];
