@@ -34468,18 +34468,6 @@ static void ms__out_value(ms__projector *p, ms_str text, bool json)
     else ms__out_text(p, text);
 }
 
-/* Writes the values of a JSON list that has lost its brackets. */
-static void ms__out_each(ms__projector *p, ms_str values)
-{
-    ms_json_iter it;
-    memset(&it, 0, sizeof it);
-    it.rest = values;
-    for (bool some = false; ms_json_next(&it); some = true) {
-        if (some) ms__out(p, ",");
-        ms__out_value(p, it.value, true);
-    }
-}
-
 /* Adds the text or the parts of an item to the message that is being written. */
 static void ms__gather_item(ms__projector *p, const ms__item *item)
 {
@@ -34747,7 +34735,7 @@ static void ms__out_form(ms__projector *p, const char *form, const ms__item *ite
         case 'i': ms__out_text(p, item->id); break;
         case 'n': ms__out_text(p, item->tool); break;
         case 'x': ms__out_text(p, item->text.text); break;
-        case 'o': ms__out_each(p, item->text.text); break;
+        case 'o': ms__out_value(p, item->text.text, true); break;
         case 'p':
             ms__out_value(p, item->text.text,
                           item->text.json &&

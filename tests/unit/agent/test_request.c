@@ -703,6 +703,8 @@ TEST(calls_wait_until_they_have_a_result_or_their_agent_went_on)
         {"U1 Ca Jb Ra A2", "abandoned 1;answered"},
         {"U1 Ca U2", "f({})#a;"},               /* the user only spoke between */
         {"U1 Ca U2 A3", "abandoned 1;answered"},
+        {"U1 Ca U2 Jb", "f({})#a;f({})#b;"},    /* in the middle of an answer */
+        {"U1 Ca U2 Jb Rb", "f({})#a;"},
         {"U1 Ca U2 A3 Ra", "answered"},         /* late, but there */
         {"U1 Ca Ra Ca", "f({})#a;"},            /* an id that comes again */
         {"U1 Ca Ra Ca Ra", ""},
