@@ -9798,8 +9798,8 @@ typedef struct ms__edits {
     uint64_t damaged_to;
     ms__held *held;            /* log: damaged changes whose header is known */
     uint32_t n_held;
-    uint32_t loaded;           /* log: the members above were read from the file;
-                                  atomic */
+    uint32_t loaded;           /* log: the members above were read from the file, with
+                                  that number of [log-map]; 0: not all; atomic */
 } ms__edits;
 
 /* A note of a message. */
@@ -17074,7 +17074,8 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  * Edits. A view must find out at almost no cost whether its location has edits. One bit
  * of 65,536, by the location's hash, shows that it may have some; each segment index
  * lists the bits that are set. Only if it is set, the handle reads the AMENDs and HIDEs
- * of the location, once, and keeps them as [plan] describes, in some 90 bytes each.
+ * of the location, once, and keeps them as [plan] describes, in some 90 bytes each. When
+ * it meets damage that may have been one of them, it reads them again.
  *
  * (LM1) Bytes below the watermark never change; only the writer moves it, and forward.
  * (LM2) Each entry of the tail below its end is a valid record. The end is stored last.
@@ -17207,6 +17208,8 @@ typedef struct ms__log_edits {
     void *bloom;          /* MS__BLOOM_BITS bits: locations with an AMEND or HIDE;
                              atomic */
     uint32_t n_bloom;     /* bits set */
+    uint32_t load;        /* edits are those of now if they were read with this number;
+                             from 1 on; atomic */
     ms__tail_names names; /* edits of the locations that were queried */
 } ms__log_edits;
 
@@ -19451,10 +19454,18 @@ static ms__edits *ms__edits_known(const ms__log *log, ms_str location)
     const ms__loc *loc = ms__loc_get(edits, location, false);
     ms__edits *c =
         loc ? (ms__edits *)ms__load_ptr((void *const *)&loc->edits) : NULL;
-    return c && ms__load32(&c->loaded) ? c : NULL;
+    return c && ms__load32(&c->loaded) == ms__load32(&log->edits.load) ? c : NULL;
 }
 
-/* Holds the damaged changes of a location in the tail, and counts those it cannot. */
+/* Lets the edits of each location be read again: one of them may be damaged. */
+static void ms__edits_forget(ms__log *log)
+{
+    ms__store32(&log->edits.load, log->edits.load + 1);
+}
+
+/* Holds the damaged changes of a location in the tail, and counts those it cannot, and
+ * damage of unknown kind: when the tail is sealed, or for a reading that ends before it,
+ * only this shows it. */
 static void ms__edits_hold_tail(ms__log *log, ms__edits *c, ms_str location)
 {
     const ms__tail *t = log->core.tail;
@@ -19462,11 +19473,11 @@ static void ms__edits_hold_tail(ms__log *log, ms__edits *c, ms_str location)
     for (uint32_t i = 0; i < t->n_holes; i++) {
         const ms__hole *h = &t->holes[i];
         uint64_t place = ms__place(t->segment, h->unit);
-        if (h->kind == 0 || h->where != where ||
-            ms__edit_hold(&log->edits.names, c, h, place))
+        if (h->kind != 0 && (h->where != where ||
+                             ms__edit_hold(&log->edits.names, c, h, place)))
             continue;
         c->damaged++;
-        c->damaged_to = place + 1;
+        if (c->damaged_to < place) c->damaged_to = place;
     }
 }
 
@@ -19495,7 +19506,7 @@ static MS__NOINLINE ms__edits *ms__edits_load(ms__log *log, ms_str location)
     if (c->damaged_to < w.damaged_to) c->damaged_to = w.damaged_to;
     ms__edits_hold_tail(log, c, location);
     ms__store_ptr(&loc->edits, c);
-    ms__store32(&c->loaded, 1);
+    ms__store32(&c->loaded, log->edits.load);
     return c;
 }
 
@@ -21056,6 +21067,7 @@ static bool ms__holes_add(ms__log *log, ms__record_walk *s)
         bool change = kind == MS__KIND_AMEND || kind == MS__KIND_HIDE;
         if (change) room = ms__bloom_set(log, s->holes[i].where >> 16);
         if (MS__CHANGES && kind == 0) room = ms__bloom_fill(log);
+        if (change || kind == 0) ms__edits_forget(log);
     }
     if (!room) return false;
     ms__holes_move(ms__tail_of(log), s);
@@ -21077,6 +21089,7 @@ static void ms__lost_note(ms__log *log, uint64_t end)
     log->sum.damaged++;
     log->sum.damaged_bytes += bytes;
     ms__tail_damage(t, &any);
+    ms__edits_forget(log);
     ms__log_event(log, MS_LOG_DAMAGE, log->end, bytes, log->sum.last_seq, 0, 0);
 }
 
@@ -23078,6 +23091,7 @@ static void ms__log_defaults(ms__log *log, const ms_log_desc *desc)
     log->core.store.backend = &ms__log_backend;
     log->core.home = &ms__log_home;
     log->core.edits = &log->edits.names;
+    log->edits.load = 1;
     ms_log_desc *o = &log->opts;
     *o = *desc;
     log->writer = o->mode != MS_LOG_READ;

@@ -456,6 +456,7 @@ static void ms__log_defaults(ms__log *log, const ms_log_desc *desc)
     log->core.store.backend = &ms__log_backend;
     log->core.home = &ms__log_home;
     log->core.edits = &log->edits.names;
+    log->edits.load = 1;
     ms_log_desc *o = &log->opts;
     *o = *desc;
     log->writer = o->mode != MS_LOG_READ;

@@ -266,6 +266,7 @@ static bool ms__holes_add(ms__log *log, ms__record_walk *s)
         bool change = kind == MS__KIND_AMEND || kind == MS__KIND_HIDE;
         if (change) room = ms__bloom_set(log, s->holes[i].where >> 16);
         if (MS__CHANGES && kind == 0) room = ms__bloom_fill(log);
+        if (change || kind == 0) ms__edits_forget(log);
     }
     if (!room) return false;
     ms__holes_move(ms__tail_of(log), s);
@@ -287,6 +288,7 @@ static void ms__lost_note(ms__log *log, uint64_t end)
     log->sum.damaged++;
     log->sum.damaged_bytes += bytes;
     ms__tail_damage(t, &any);
+    ms__edits_forget(log);
     ms__log_event(log, MS_LOG_DAMAGE, log->end, bytes, log->sum.last_seq, 0, 0);
 }
 

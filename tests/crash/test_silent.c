@@ -784,6 +784,85 @@ TEST(a_change_whose_header_is_damaged_is_reported)
     changes_are_damaged(MS_LOG_SEGMENT_MIN, true);
 }
 
+/* Appends until the open part of the log becomes a segment. */
+static void seal(ms_store *store)
+{
+    ms_log_info before, now;
+    ms_envelope m = ms_user_message(ms_text("of room"));
+    must_be("stat", ms_log_stat(store, &before, &err), MS_OK);
+    do {
+        must_be("append", ms_append(store, MS_STR("room"), &m, NULL, &err), MS_OK);
+        must_be("stat", ms_log_stat(store, &now, &err), MS_OK);
+    } while (now.segments == before.segments);
+}
+
+/* Message 1 is hidden by what is lost. Readings that end before its place, or that stop at
+ * a limit, say so. */
+static void early_readings_say_it(ms_store *store)
+{
+    const ms_msg *msg;
+    ms_query q = {.before_seq = 3};
+    must_read(store, "all before", q, MS_E_DAMAGED, 2);
+    q.location = MS_STR("room");
+    must_read(store, "a location before", q, MS_E_DAMAGED, 2);
+    q.before_seq = 0;
+    q.oldest = true;
+    q.limit = 2;
+    must_read(store, "the oldest", q, MS_E_DAMAGED, 2);
+    must_be("its number", ms_get_by_seq(store, 1, NULL, &msg, &err), MS_E_DAMAGED);
+}
+
+/* The header of a hiding in the open part is damaged; its messages are in a segment. */
+TEST(a_lost_change_of_the_open_part_is_reported_in_the_segments_before_it)
+{
+    ms_log_desc desc = {.path = path, .segment_size = MS_LOG_SEGMENT_MIN};
+    (void)remove(path);
+    ms_store *store = must_open_log(&desc, "a log");
+    seal(store);
+    must_be("a hide", ms_hide(store, 1, &err), MS_OK);
+    ms_close(store);
+    change_byte(place_of("\"first\":1") - 40);
+    store = reader(MS_OPEN_NORMAL);
+    early_readings_say_it(store);
+    ms_close(store);
+    store = reader(MS_OPEN_SALVAGE);
+    early_readings_say_it(store);
+    ms_close(store);
+    store = must_open_log(&desc, "a writer");
+    early_readings_say_it(store);
+    seal(store); /* the damage, too */
+    early_readings_say_it(store);
+    ms_close(store);
+}
+
+/* A reader knows the changes of a location. A later one is damaged before it sees that. */
+static void a_later_change_is_damaged(long byte, bool shown)
+{
+    const ms_msg *msg;
+    ms_query q = {.location = MS_STR("room")};
+    ms_envelope m = ms_user_message(ms_text("of room"));
+    ms_log_desc desc = {.path = path};
+    (void)remove(path);
+    ms_store *store = must_open_log(&desc, "a log");
+    for (int i = 0; i < 3; i++)
+        must_be("append", ms_append(store, q.location, &m, NULL, &err), MS_OK);
+    must_be("a hide", ms_hide(store, 3, &err), MS_OK);
+    ms_store *other = reader(MS_OPEN_NORMAL);
+    must_read(other, "a location", q, MS_OK, 2);
+    must_be("a hide", ms_hide(store, 1, &err), MS_OK);
+    change_byte(place_of("\"first\":1") + byte);
+    must_read(other, "a location", q, MS_E_DAMAGED, shown ? 2 : 1);
+    must_be("its number", ms_get_by_seq(other, 1, NULL, &msg, &err), MS_E_DAMAGED);
+    ms_close(other);
+    ms_close(store);
+}
+
+TEST(a_damaged_change_is_reported_to_a_reader_who_knows_those_before_it)
+{
+    a_later_change_is_damaged(0, false);
+    a_later_change_is_damaged(-40, true);
+}
+
 /* A message is replaced, and then damaged itself. Views of its segment have the amendment,
  * which is whole; in the open part nothing has the message's names. Both report. */
 static void a_replaced_message_is_damaged(size_t segment)

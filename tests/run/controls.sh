@@ -679,6 +679,12 @@ controls()
     control damaged_changes_without_memory_not_counted gcc test_log_segments \
         damaged_change_is_reported_when_there_is_no_memory_to_hold_it 100 \
         ms__edits_hold_tail 'c->damaged++;' ''
+    control lost_changes_of_a_tail_not_counted gcc test_silent \
+        a_lost_change_of_the_open_part_is_reported_in_the_segments_before_it 100 \
+        ms__edits_hold_tail 'if (h->kind != 0 &&' 'if (h->kind == 0 ||'
+    control edits_kept_beside_later_damage gcc test_silent \
+        a_damaged_change_is_reported_to_a_reader_who_knows_those_before_it 100 \
+        ms__holes_add 'ms__edits_forget(log);' ';'
     control damaged_changes_of_a_segment_not_held gcc test_silent \
         what_a_damaged_change_was_about_is_not_shown 100 ms__list_walk_step \
         'ms__walk_hold(core, s, li, r);' 'true;'
