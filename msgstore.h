@@ -2179,8 +2179,9 @@ typedef enum ms_log_event_kind {
     MS_LOG_INDEX_DAMAGE       /* an index record, the first page (offset 0), or the
                                  lineage (offset 56), with what it has of each twice, is
                                  damaged; no message is lost. Handles that are open while
-                                 another writer makes the index again return
-                                 MS_E_CONFLICT: open the file again */
+                                 another writer makes the index again, or that did not
+                                 read it before, return MS_E_CONFLICT once the next index
+                                 is written: open the file again */
 } ms_log_event_kind;
 
 struct ms_log_event {
@@ -11603,9 +11604,10 @@ static MS__NOINLINE const unsigned char *ms__list_iter_shown(ms__core *core,
         c = ms__edits_of(core, ms__location(ms__msg(li->record)), s->locked, &result);
     if (result != MS_OK) s->result = result;
     if (!c) return li->record;
-    bool unsure = MS__LOG && !s->edits && c->damaged > 0;
-    if (unsure && !s->unsure) s->damaged_ranges++;
-    if (unsure) s->unsure = true;
+    if (MS__LOG && !s->edits && c->damaged > 0 && !s->unsure) {
+        s->damaged_ranges++;
+        s->unsure = true;
+    }
     uint64_t seq = ms_seq(ms__msg(li->record));
     const unsigned char *r =
         ms__shown_at(core, s->tail, c, li->record, li->place, s->now, &sound);
@@ -12430,6 +12432,7 @@ static MS__NOINLINE void ms__damage_report(ms_cursor *it)
     ms__tail_holes(t, (uint32_t)from, (uint32_t)s->to,
                    ms__where_of(&t->names, q->location), ms__raw_of(q), found);
     s->damaged_ranges += found[0];
+    if (MS__LOG) s->unsure = found[0] > 0; /* it is counted */
     it->damaged += found[1];
 }
 
@@ -20943,21 +20946,21 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
 
 /* ---- Taking in records. */
 
-/* Takes in a segment index: it covers the tail, and the next segment begins. Missing
- * indexes before it are derived when a query needs them. An index may not fit the
- * segments of the handle. An opening ignores it: its numbers are wrong. In an open handle
- * it means that another writer has found the newest index damaged, and made other
- * segments from there. */
+/* Takes in a segment index: it covers the tail, and the next segment begins. An index may
+ * not fit the segments of the handle. Where an opening finds it, its numbers are wrong, and
+ * it is ignored; or indexes before it are missing, and derived when a query needs them. In
+ * an open handle it means that another writer has found the newest index damaged, and made
+ * other segments from there; or that the handle did not see an index before this one, and
+ * knows the records after it by other places. */
 static ms_result ms__apply_segment(ms__log *log, const ms__segment *seg, ms_error *err)
 {
     uint32_t now;
     ms__tail *t = ms__tail_of(log);
-    if (seg->number < t->segment ||
-        (seg->number == t->segment && seg->base != t->base)) {
-        if (!log->map.super_now) return MS_OK; /* its numbers are wrong */
+    bool fits = seg->number == t->segment && seg->base == t->base;
+    if (!fits && log->map.super_now)
         return ms__fail(err, MS_E_CONFLICT, "another writer of '%s' has made other "
                         "segments of it: open it again", log->file.path);
-    }
+    if (!fits && seg->number <= t->segment) return MS_OK;
     if (!ms__tail_slot(log, &now))
         return ms__fail(err, MS_E_BUSY,
                         "'%s' cannot be read on while over %u cursors are open",
@@ -22812,6 +22815,11 @@ static ms_result ms__log_erase(ms_store *store, const ms_msg *record, unsigned s
     uint64_t offset = ms__log_where(log, r);
     if (code == MS_OK && offset == 0)
         code = ms__fail(err, MS_E_ARGUMENT, "the message was not returned by '%s'",
+                        log->file.path);
+    /* its checks are computed again: what has changed since it was read stays damaged */
+    if (code == MS_OK && step == MS__ERASE_MARK &&
+        !ms__log_holds(log, r, offset, log->end - offset, true))
+        code = ms__fail(err, MS_E_DAMAGED, "the record at %u of '%s' is damaged", offset,
                         log->file.path);
     if (code == MS_OK && !ms__staging_reach(log, padded))
         code = ms__no_memory(err, padded);

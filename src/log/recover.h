@@ -142,21 +142,21 @@
 
 /* ---- Taking in records. */
 
-/* Takes in a segment index: it covers the tail, and the next segment begins. Missing
- * indexes before it are derived when a query needs them. An index may not fit the
- * segments of the handle. An opening ignores it: its numbers are wrong. In an open handle
- * it means that another writer has found the newest index damaged, and made other
- * segments from there. */
+/* Takes in a segment index: it covers the tail, and the next segment begins. An index may
+ * not fit the segments of the handle. Where an opening finds it, its numbers are wrong, and
+ * it is ignored; or indexes before it are missing, and derived when a query needs them. In
+ * an open handle it means that another writer has found the newest index damaged, and made
+ * other segments from there; or that the handle did not see an index before this one, and
+ * knows the records after it by other places. */
 static ms_result ms__apply_segment(ms__log *log, const ms__segment *seg, ms_error *err)
 {
     uint32_t now;
     ms__tail *t = ms__tail_of(log);
-    if (seg->number < t->segment ||
-        (seg->number == t->segment && seg->base != t->base)) {
-        if (!log->map.super_now) return MS_OK; /* its numbers are wrong */
+    bool fits = seg->number == t->segment && seg->base == t->base;
+    if (!fits && log->map.super_now)
         return ms__fail(err, MS_E_CONFLICT, "another writer of '%s' has made other "
                         "segments of it: open it again", log->file.path);
-    }
+    if (!fits && seg->number <= t->segment) return MS_OK;
     if (!ms__tail_slot(log, &now))
         return ms__fail(err, MS_E_BUSY,
                         "'%s' cannot be read on while over %u cursors are open",

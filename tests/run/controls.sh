@@ -685,6 +685,13 @@ controls()
     control edits_kept_beside_later_damage gcc test_silent \
         a_damaged_change_is_reported_to_a_reader_who_knows_those_before_it 100 \
         ms__holes_add 'ms__edits_forget(log);' ';'
+    control damaged_record_made_valid_by_erasing gcc test_silent \
+        a_redaction_makes_no_damaged_record_valid 100 \
+        ms__log_erase 'step == MS__ERASE_MARK &&' 'false &&'
+    control missed_index_renumbers_what_is_known gcc test_silent \
+        a_reader_who_missed_a_damaged_index_opens_the_log_again 100 \
+        ms__apply_segment 'if (!fits && log->map.super_now)' \
+        'if (!fits && log->map.super_now && seg->number <= t->segment)'
     control damaged_changes_of_a_segment_not_held gcc test_silent \
         what_a_damaged_change_was_about_is_not_shown 100 ms__list_walk_step \
         'ms__walk_hold(core, s, li, r);' 'true;'
