@@ -20947,11 +20947,11 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
 /* ---- Taking in records. */
 
 /* Takes in a segment index: it covers the tail, and the next segment begins. An index may
- * not fit the segments of the handle. Where an opening finds it, its numbers are wrong, and
- * it is ignored; or indexes before it are missing, and derived when a query needs them. In
- * an open handle it means that another writer has found the newest index damaged, and made
+ * not fit the segments of the handle. An opening ignores it where its numbers are wrong;
+ * where indexes before it are missing, these are derived when a query needs them. In an
+ * open handle it means that another writer has found the newest index damaged, and made
  * other segments from there; or that the handle did not see an index before this one, and
- * knows the records after it by other places. */
+ * knows the records after that by other places. */
 static ms_result ms__apply_segment(ms__log *log, const ms__segment *seg, ms_error *err)
 {
     uint32_t now;
