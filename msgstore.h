@@ -2180,8 +2180,9 @@ typedef enum ms_log_event_kind {
     MS_LOG_INDEX_DAMAGE       /* an index record, the first page (offset 0), or the
                                  lineage (offset 56), with what it has of each twice, is
                                  damaged; no message is lost. Handles that are open while
-                                 another writer makes the index again return
-                                 MS_E_CONFLICT: open the file again */
+                                 another writer makes the index again, or that did not
+                                 read it before, return MS_E_CONFLICT once the next index
+                                 is written: open the file again */
 } ms_log_event_kind;
 
 struct ms_log_event {
@@ -9799,8 +9800,8 @@ typedef struct ms__edits {
     uint64_t damaged_to;
     ms__held *held;            /* log: damaged changes whose header is known */
     uint32_t n_held;
-    uint32_t loaded;           /* log: the members above were read from the file;
-                                  atomic */
+    uint32_t loaded;           /* log: the members above were read from the file, with
+                                  that number of [log-map]; 0: not all; atomic */
 } ms__edits;
 
 /* A note of a message. */
@@ -11604,9 +11605,10 @@ static MS__NOINLINE const unsigned char *ms__list_iter_shown(ms__core *core,
         c = ms__edits_of(core, ms__location(ms__msg(li->record)), s->locked, &result);
     if (result != MS_OK) s->result = result;
     if (!c) return li->record;
-    bool unsure = MS__LOG && !s->edits && c->damaged > 0;
-    if (unsure && !s->unsure) s->damaged_ranges++;
-    if (unsure) s->unsure = true;
+    if (MS__LOG && !s->edits && c->damaged > 0 && !s->unsure) {
+        s->damaged_ranges++;
+        s->unsure = true;
+    }
     uint64_t seq = ms_seq(ms__msg(li->record));
     const unsigned char *r =
         ms__shown_at(core, s->tail, c, li->record, li->place, s->now, &sound);
@@ -12431,6 +12433,7 @@ static MS__NOINLINE void ms__damage_report(ms_cursor *it)
     ms__tail_holes(t, (uint32_t)from, (uint32_t)s->to,
                    ms__where_of(&t->names, q->location), ms__raw_of(q), found);
     s->damaged_ranges += found[0];
+    if (MS__LOG) s->unsure = found[0] > 0; /* it is counted */
     it->damaged += found[1];
 }
 
@@ -17075,7 +17078,8 @@ static void ms__fork_mark_unset(ms__fork_mark *mark)
  * Edits. A view must find out at almost no cost whether its location has edits. One bit
  * of 65,536, by the location's hash, shows that it may have some; each segment index
  * lists the bits that are set. Only if it is set, the handle reads the AMENDs and HIDEs
- * of the location, once, and keeps them as [plan] describes, in some 90 bytes each.
+ * of the location, once, and keeps them as [plan] describes, in some 90 bytes each. When
+ * it meets damage that may have been one of them, it reads them again.
  *
  * (LM1) Bytes below the watermark never change; only the writer moves it, and forward.
  * (LM2) Each entry of the tail below its end is a valid record. The end is stored last.
@@ -17208,6 +17212,8 @@ typedef struct ms__log_edits {
     void *bloom;          /* MS__BLOOM_BITS bits: locations with an AMEND or HIDE;
                              atomic */
     uint32_t n_bloom;     /* bits set */
+    uint32_t load;        /* edits are those of now if they were read with this number;
+                             from 1 on; atomic */
     ms__tail_names names; /* edits of the locations that were queried */
 } ms__log_edits;
 
@@ -19452,10 +19458,18 @@ static ms__edits *ms__edits_known(const ms__log *log, ms_str location)
     const ms__loc *loc = ms__loc_get(edits, location, false);
     ms__edits *c =
         loc ? (ms__edits *)ms__load_ptr((void *const *)&loc->edits) : NULL;
-    return c && ms__load32(&c->loaded) ? c : NULL;
+    return c && ms__load32(&c->loaded) == ms__load32(&log->edits.load) ? c : NULL;
 }
 
-/* Holds the damaged changes of a location in the tail, and counts those it cannot. */
+/* Lets the edits of each location be read again: one of them may be damaged. */
+static void ms__edits_forget(ms__log *log)
+{
+    ms__store32(&log->edits.load, log->edits.load + 1);
+}
+
+/* Holds the damaged changes of a location in the tail, and counts those it cannot, and
+ * damage of unknown kind: when the tail is sealed, or for a reading that ends before it,
+ * only this shows it. */
 static void ms__edits_hold_tail(ms__log *log, ms__edits *c, ms_str location)
 {
     const ms__tail *t = log->core.tail;
@@ -19463,11 +19477,11 @@ static void ms__edits_hold_tail(ms__log *log, ms__edits *c, ms_str location)
     for (uint32_t i = 0; i < t->n_holes; i++) {
         const ms__hole *h = &t->holes[i];
         uint64_t place = ms__place(t->segment, h->unit);
-        if (h->kind == 0 || h->where != where ||
-            ms__edit_hold(&log->edits.names, c, h, place))
+        if (h->kind != 0 && (h->where != where ||
+                             ms__edit_hold(&log->edits.names, c, h, place)))
             continue;
         c->damaged++;
-        c->damaged_to = place + 1;
+        if (c->damaged_to < place) c->damaged_to = place;
     }
 }
 
@@ -19496,7 +19510,7 @@ static MS__NOINLINE ms__edits *ms__edits_load(ms__log *log, ms_str location)
     if (c->damaged_to < w.damaged_to) c->damaged_to = w.damaged_to;
     ms__edits_hold_tail(log, c, location);
     ms__store_ptr(&loc->edits, c);
-    ms__store32(&c->loaded, 1);
+    ms__store32(&c->loaded, log->edits.load);
     return c;
 }
 
@@ -20933,21 +20947,21 @@ static MS__NOINLINE ms_result ms__log_append_run(ms__log *log, ms__append_run *r
 
 /* ---- Taking in records. */
 
-/* Takes in a segment index: it covers the tail, and the next segment begins. Missing
- * indexes before it are derived when a query needs them. An index may not fit the
- * segments of the handle. An opening ignores it: its numbers are wrong. In an open handle
- * it means that another writer has found the newest index damaged, and made other
- * segments from there. */
+/* Takes in a segment index: it covers the tail, and the next segment begins. An index may
+ * not fit the segments of the handle. An opening ignores it where its numbers are wrong;
+ * where indexes before it are missing, these are derived when a query needs them. In an
+ * open handle it means that another writer has found the newest index damaged, and made
+ * other segments from there; or that the handle did not see an index before this one, and
+ * knows the records after that by other places. */
 static ms_result ms__apply_segment(ms__log *log, const ms__segment *seg, ms_error *err)
 {
     uint32_t now;
     ms__tail *t = ms__tail_of(log);
-    if (seg->number < t->segment ||
-        (seg->number == t->segment && seg->base != t->base)) {
-        if (!log->map.super_now) return MS_OK; /* its numbers are wrong */
+    bool fits = seg->number == t->segment && seg->base == t->base;
+    if (!fits && log->map.super_now)
         return ms__fail(err, MS_E_CONFLICT, "another writer of '%s' has made other "
                         "segments of it: open it again", log->file.path);
-    }
+    if (!fits && seg->number <= t->segment) return MS_OK;
     if (!ms__tail_slot(log, &now))
         return ms__fail(err, MS_E_BUSY,
                         "'%s' cannot be read on while over %u cursors are open",
@@ -21057,6 +21071,7 @@ static bool ms__holes_add(ms__log *log, ms__record_walk *s)
         bool change = kind == MS__KIND_AMEND || kind == MS__KIND_HIDE;
         if (change) room = ms__bloom_set(log, s->holes[i].where >> 16);
         if (MS__CHANGES && kind == 0) room = ms__bloom_fill(log);
+        if (change || kind == 0) ms__edits_forget(log);
     }
     if (!room) return false;
     ms__holes_move(ms__tail_of(log), s);
@@ -21078,6 +21093,7 @@ static void ms__lost_note(ms__log *log, uint64_t end)
     log->sum.damaged++;
     log->sum.damaged_bytes += bytes;
     ms__tail_damage(t, &any);
+    ms__edits_forget(log);
     ms__log_event(log, MS_LOG_DAMAGE, log->end, bytes, log->sum.last_seq, 0, 0);
 }
 
@@ -22801,6 +22817,11 @@ static ms_result ms__log_erase(ms_store *store, const ms_msg *record, unsigned s
     if (code == MS_OK && offset == 0)
         code = ms__fail(err, MS_E_ARGUMENT, "the message was not returned by '%s'",
                         log->file.path);
+    /* its checks are computed again: what has changed since it was read stays damaged */
+    if (code == MS_OK && step == MS__ERASE_MARK &&
+        !ms__log_holds(log, r, offset, log->end - offset, true))
+        code = ms__fail(err, MS_E_DAMAGED, "the record at %u of '%s' is damaged", offset,
+                        log->file.path);
     if (code == MS_OK && !ms__staging_reach(log, padded))
         code = ms__no_memory(err, padded);
     if (code == MS_OK) code = ms__log_erase_at(log, offset, r, step, err);
@@ -23079,6 +23100,7 @@ static void ms__log_defaults(ms__log *log, const ms_log_desc *desc)
     log->core.store.backend = &ms__log_backend;
     log->core.home = &ms__log_home;
     log->core.edits = &log->edits.names;
+    log->edits.load = 1;
     ms_log_desc *o = &log->opts;
     *o = *desc;
     log->writer = o->mode != MS_LOG_READ;

@@ -10,8 +10,9 @@ typedef enum ms_log_event_kind {
     MS_LOG_INDEX_DAMAGE       /* an index record, the first page (offset 0), or the
                                  lineage (offset 56), with what it has of each twice, is
                                  damaged; no message is lost. Handles that are open while
-                                 another writer makes the index again return
-                                 MS_E_CONFLICT: open the file again */
+                                 another writer makes the index again, or that did not
+                                 read it before, return MS_E_CONFLICT once the next index
+                                 is written: open the file again */
 } ms_log_event_kind;
 
 struct ms_log_event {

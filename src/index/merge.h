@@ -286,9 +286,10 @@ static MS__NOINLINE const unsigned char *ms__list_iter_shown(ms__core *core,
         c = ms__edits_of(core, ms__location(ms__msg(li->record)), s->locked, &result);
     if (result != MS_OK) s->result = result;
     if (!c) return li->record;
-    bool unsure = MS__LOG && !s->edits && c->damaged > 0;
-    if (unsure && !s->unsure) s->damaged_ranges++;
-    if (unsure) s->unsure = true;
+    if (MS__LOG && !s->edits && c->damaged > 0 && !s->unsure) {
+        s->damaged_ranges++;
+        s->unsure = true;
+    }
     uint64_t seq = ms_seq(ms__msg(li->record));
     const unsigned char *r =
         ms__shown_at(core, s->tail, c, li->record, li->place, s->now, &sound);
@@ -1113,6 +1114,7 @@ static MS__NOINLINE void ms__damage_report(ms_cursor *it)
     ms__tail_holes(t, (uint32_t)from, (uint32_t)s->to,
                    ms__where_of(&t->names, q->location), ms__raw_of(q), found);
     s->damaged_ranges += found[0];
+    if (MS__LOG) s->unsure = found[0] > 0; /* it is counted */
     it->damaged += found[1];
 }
 

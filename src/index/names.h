@@ -168,8 +168,8 @@ typedef struct ms__edits {
     uint64_t damaged_to;
     ms__held *held;            /* log: damaged changes whose header is known */
     uint32_t n_held;
-    uint32_t loaded;           /* log: the members above were read from the file;
-                                  atomic */
+    uint32_t loaded;           /* log: the members above were read from the file, with
+                                  that number of [log-map]; 0: not all; atomic */
 } ms__edits;
 
 /* A note of a message. */

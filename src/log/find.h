@@ -319,10 +319,18 @@ static ms__edits *ms__edits_known(const ms__log *log, ms_str location)
     const ms__loc *loc = ms__loc_get(edits, location, false);
     ms__edits *c =
         loc ? (ms__edits *)ms__load_ptr((void *const *)&loc->edits) : NULL;
-    return c && ms__load32(&c->loaded) ? c : NULL;
+    return c && ms__load32(&c->loaded) == ms__load32(&log->edits.load) ? c : NULL;
 }
 
-/* Holds the damaged changes of a location in the tail, and counts those it cannot. */
+/* Lets the edits of each location be read again: one of them may be damaged. */
+static void ms__edits_forget(ms__log *log)
+{
+    ms__store32(&log->edits.load, log->edits.load + 1);
+}
+
+/* Holds the damaged changes of a location in the tail, and counts those it cannot, and
+ * damage of unknown kind: when the tail is sealed, or for a reading that ends before it,
+ * only this shows it. */
 static void ms__edits_hold_tail(ms__log *log, ms__edits *c, ms_str location)
 {
     const ms__tail *t = log->core.tail;
@@ -330,11 +338,11 @@ static void ms__edits_hold_tail(ms__log *log, ms__edits *c, ms_str location)
     for (uint32_t i = 0; i < t->n_holes; i++) {
         const ms__hole *h = &t->holes[i];
         uint64_t place = ms__place(t->segment, h->unit);
-        if (h->kind == 0 || h->where != where ||
-            ms__edit_hold(&log->edits.names, c, h, place))
+        if (h->kind != 0 && (h->where != where ||
+                             ms__edit_hold(&log->edits.names, c, h, place)))
             continue;
         c->damaged++;
-        c->damaged_to = place + 1;
+        if (c->damaged_to < place) c->damaged_to = place;
     }
 }
 
@@ -363,7 +371,7 @@ static MS__NOINLINE ms__edits *ms__edits_load(ms__log *log, ms_str location)
     if (c->damaged_to < w.damaged_to) c->damaged_to = w.damaged_to;
     ms__edits_hold_tail(log, c, location);
     ms__store_ptr(&loc->edits, c);
-    ms__store32(&c->loaded, 1);
+    ms__store32(&c->loaded, log->edits.load);
     return c;
 }
 

@@ -32,7 +32,8 @@
  * Edits. A view must find out at almost no cost whether its location has edits. One bit
  * of 65,536, by the location's hash, shows that it may have some; each segment index
  * lists the bits that are set. Only if it is set, the handle reads the AMENDs and HIDEs
- * of the location, once, and keeps them as [plan] describes, in some 90 bytes each.
+ * of the location, once, and keeps them as [plan] describes, in some 90 bytes each. When
+ * it meets damage that may have been one of them, it reads them again.
  *
  * (LM1) Bytes below the watermark never change; only the writer moves it, and forward.
  * (LM2) Each entry of the tail below its end is a valid record. The end is stored last.
@@ -165,6 +166,8 @@ typedef struct ms__log_edits {
     void *bloom;          /* MS__BLOOM_BITS bits: locations with an AMEND or HIDE;
                              atomic */
     uint32_t n_bloom;     /* bits set */
+    uint32_t load;        /* edits are those of now if they were read with this number;
+                             from 1 on; atomic */
     ms__tail_names names; /* edits of the locations that were queried */
 } ms__log_edits;
 

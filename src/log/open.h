@@ -178,6 +178,11 @@ static ms_result ms__log_erase(ms_store *store, const ms_msg *record, unsigned s
     if (code == MS_OK && offset == 0)
         code = ms__fail(err, MS_E_ARGUMENT, "the message was not returned by '%s'",
                         log->file.path);
+    /* its checks are computed again: what has changed since it was read stays damaged */
+    if (code == MS_OK && step == MS__ERASE_MARK &&
+        !ms__log_holds(log, r, offset, log->end - offset, true))
+        code = ms__fail(err, MS_E_DAMAGED, "the record at %u of '%s' is damaged", offset,
+                        log->file.path);
     if (code == MS_OK && !ms__staging_reach(log, padded))
         code = ms__no_memory(err, padded);
     if (code == MS_OK) code = ms__log_erase_at(log, offset, r, step, err);
@@ -456,6 +461,7 @@ static void ms__log_defaults(ms__log *log, const ms_log_desc *desc)
     log->core.store.backend = &ms__log_backend;
     log->core.home = &ms__log_home;
     log->core.edits = &log->edits.names;
+    log->edits.load = 1;
     ms_log_desc *o = &log->opts;
     *o = *desc;
     log->writer = o->mode != MS_LOG_READ;

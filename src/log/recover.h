@@ -142,21 +142,21 @@
 
 /* ---- Taking in records. */
 
-/* Takes in a segment index: it covers the tail, and the next segment begins. Missing
- * indexes before it are derived when a query needs them. An index may not fit the
- * segments of the handle. An opening ignores it: its numbers are wrong. In an open handle
- * it means that another writer has found the newest index damaged, and made other
- * segments from there. */
+/* Takes in a segment index: it covers the tail, and the next segment begins. An index may
+ * not fit the segments of the handle. An opening ignores it where its numbers are wrong;
+ * where indexes before it are missing, these are derived when a query needs them. In an
+ * open handle it means that another writer has found the newest index damaged, and made
+ * other segments from there; or that the handle did not see an index before this one, and
+ * knows the records after that by other places. */
 static ms_result ms__apply_segment(ms__log *log, const ms__segment *seg, ms_error *err)
 {
     uint32_t now;
     ms__tail *t = ms__tail_of(log);
-    if (seg->number < t->segment ||
-        (seg->number == t->segment && seg->base != t->base)) {
-        if (!log->map.super_now) return MS_OK; /* its numbers are wrong */
+    bool fits = seg->number == t->segment && seg->base == t->base;
+    if (!fits && log->map.super_now)
         return ms__fail(err, MS_E_CONFLICT, "another writer of '%s' has made other "
                         "segments of it: open it again", log->file.path);
-    }
+    if (!fits && seg->number <= t->segment) return MS_OK;
     if (!ms__tail_slot(log, &now))
         return ms__fail(err, MS_E_BUSY,
                         "'%s' cannot be read on while over %u cursors are open",
@@ -266,6 +266,7 @@ static bool ms__holes_add(ms__log *log, ms__record_walk *s)
         bool change = kind == MS__KIND_AMEND || kind == MS__KIND_HIDE;
         if (change) room = ms__bloom_set(log, s->holes[i].where >> 16);
         if (MS__CHANGES && kind == 0) room = ms__bloom_fill(log);
+        if (change || kind == 0) ms__edits_forget(log);
     }
     if (!room) return false;
     ms__holes_move(ms__tail_of(log), s);
@@ -287,6 +288,7 @@ static void ms__lost_note(ms__log *log, uint64_t end)
     log->sum.damaged++;
     log->sum.damaged_bytes += bytes;
     ms__tail_damage(t, &any);
+    ms__edits_forget(log);
     ms__log_event(log, MS_LOG_DAMAGE, log->end, bytes, log->sum.last_seq, 0, 0);
 }
 

@@ -784,6 +784,164 @@ TEST(a_change_whose_header_is_damaged_is_reported)
     changes_are_damaged(MS_LOG_SEGMENT_MIN, true);
 }
 
+/* Appends until the open part of the log becomes a segment. */
+static void seal(ms_store *store)
+{
+    ms_log_info before, now;
+    ms_envelope m = ms_user_message(ms_text("of room"));
+    must_be("stat", ms_log_stat(store, &before, &err), MS_OK);
+    do {
+        must_be("append", ms_append(store, MS_STR("room"), &m, NULL, &err), MS_OK);
+        must_be("stat", ms_log_stat(store, &now, &err), MS_OK);
+    } while (now.segments == before.segments);
+}
+
+/* Message 1 is hidden by what is lost. Readings that end before its place, or that stop at
+ * a limit, say so. */
+static void early_readings_say_it(ms_store *store)
+{
+    const ms_msg *msg;
+    ms_query q = {.before_seq = 3};
+    must_read(store, "all before", q, MS_E_DAMAGED, 2);
+    q.location = MS_STR("room");
+    must_read(store, "a location before", q, MS_E_DAMAGED, 2);
+    q.before_seq = 0;
+    q.oldest = true;
+    q.limit = 2;
+    must_read(store, "the oldest", q, MS_E_DAMAGED, 2);
+    must_be("its number", ms_get_by_seq(store, 1, NULL, &msg, &err), MS_E_DAMAGED);
+}
+
+/* The header of a hiding in the open part is damaged; its messages are in a segment. */
+TEST(a_lost_change_of_the_open_part_is_reported_in_the_segments_before_it)
+{
+    ms_log_desc desc = {.path = path, .segment_size = MS_LOG_SEGMENT_MIN};
+    (void)remove(path);
+    ms_store *store = must_open_log(&desc, "a log");
+    seal(store);
+    must_be("a hide", ms_hide(store, 1, &err), MS_OK);
+    ms_close(store);
+    change_byte(place_of("\"first\":1") - 40);
+    store = reader(MS_OPEN_NORMAL);
+    early_readings_say_it(store);
+    ms_close(store);
+    store = reader(MS_OPEN_SALVAGE);
+    early_readings_say_it(store);
+    ms_close(store);
+    store = must_open_log(&desc, "a writer");
+    early_readings_say_it(store);
+    seal(store); /* the damage, too */
+    early_readings_say_it(store);
+    ms_close(store);
+}
+
+/* A reader knows the changes of a location. A later one is damaged before it sees that. */
+static void a_later_change_is_damaged(long byte, bool shown)
+{
+    const ms_msg *msg;
+    ms_query q = {.location = MS_STR("room")};
+    ms_envelope m = ms_user_message(ms_text("of room"));
+    ms_log_desc desc = {.path = path};
+    (void)remove(path);
+    ms_store *store = must_open_log(&desc, "a log");
+    for (int i = 0; i < 3; i++)
+        must_be("append", ms_append(store, q.location, &m, NULL, &err), MS_OK);
+    must_be("a hide", ms_hide(store, 3, &err), MS_OK);
+    ms_store *other = reader(MS_OPEN_NORMAL);
+    must_read(other, "a location", q, MS_OK, 2);
+    must_be("a hide", ms_hide(store, 1, &err), MS_OK);
+    change_byte(place_of("\"first\":1") + byte);
+    must_read(other, "a location", q, MS_E_DAMAGED, shown ? 2 : 1);
+    must_be("its number", ms_get_by_seq(other, 1, NULL, &msg, &err), MS_E_DAMAGED);
+    ms_close(other);
+    ms_close(store);
+}
+
+TEST(a_damaged_change_is_reported_to_a_reader_who_knows_those_before_it)
+{
+    a_later_change_is_damaged(0, false);
+    a_later_change_is_damaged(-40, true);
+}
+
+/* The place of the index record of a segment. */
+static size_t index_of(int segment)
+{
+    static unsigned char bytes[1 << 16];
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    size_t n = fread(bytes, 1, sizeof bytes, f), at = FILE_SUPERBLOCK;
+    fclose(f);
+    while (at + FILE_HEADER < n) {
+        if (bytes[at + 4] == FILE_KIND_INDEX && segment-- == 0) return at;
+        at += file_padded(file_get32(bytes + at));
+    }
+    fail_msg("no such index");
+    return 0;
+}
+
+/* A reader that follows did not see an index, since that is damaged, and counts what
+ * comes after it to the segment before. The next index shows other places of the records
+ * that the reader knows: with those it would read some twice. It learns of it. */
+TEST(a_reader_who_missed_a_damaged_index_opens_the_log_again)
+{
+    ms_stream stream;
+    ms_stream_opts opts = {.every_part = true};
+    ms_stream_text text;
+    ms_envelope m = ms_assistant_message(ms_text(""));
+    ms_query q = {.location = MS_STR("room"), .raw = MS_RAW_NOTES, .about_seq = 1};
+    ms_log_desc desc = {.path = path, .segment_size = MS_LOG_SEGMENT_MIN};
+    test_arena_init(&arena, NULL);
+    memset(&text, 0, sizeof text);
+    (void)remove(path);
+    ms_store *store = must_open_log(&desc, "a log");
+    must_be("a stream", ms_stream_begin(&stream, store, q.location, &m, &opts, &err),
+            MS_OK);
+    ms_store *other = reader(MS_OPEN_NORMAL);
+    seal(store);
+    change_byte((long)index_of(0) + 9);
+    must_be("a part", ms_stream_feed(&stream, MS_STR("once "), &err), MS_OK);
+    must_be("a note", ms_note(store, 1, MS_STR("k"), ms_text("v"), &err), MS_OK);
+    (void)ms_stream_follow(other, 1, &arena, &text, &err);
+    (void)ms_stream_follow(other, 1, &arena, &text, &err);
+    assert_true(ms_str_equal(text.text, MS_STR("")) && text.next == 5);
+    must_read(other, "notes", q, MS_E_DAMAGED, 1);
+    seal(store);
+    must_be("the stream", ms_stream_follow(other, 1, &arena, &text, &err), MS_E_CONFLICT);
+    size_t n;
+    must_be("notes", reads(other, &q, &n), MS_E_CONFLICT);
+    ms_close(other);
+    other = reader(MS_OPEN_NORMAL);
+    must_read(other, "notes", q, MS_OK, 1);
+    text.place = 0;
+    must_be("the stream", ms_stream_follow(other, 1, &arena, &text, &err), MS_OK);
+    assert_int_equal(text.next, 5);
+    ms_close(other);
+    must_be("the end", ms_stream_end(&stream, NULL, &arena, &err), MS_OK);
+    ms_close(store);
+    ms_arena_deinit(&arena);
+}
+
+/* Bytes of a message change after its writer has stored it. A redaction computes checks
+ * anew: it does not make such bytes valid. */
+TEST(a_redaction_makes_no_damaged_record_valid)
+{
+    const ms_msg *msg;
+    ms_log_desc desc = {.path = path};
+    for (int directory = 0; directory < 2; directory++) {
+        (void)remove(path);
+        ms_store *store = must_open_log(&desc, "a log");
+        ms_envelope m = ms_user_message(ms_text("<said>"));
+        m.key = MS_STR("<key>");
+        must_be("append", ms_append(store, MS_STR("room"), &m, NULL, &err), MS_OK);
+        change_byte(directory ? FILE_SUPERBLOCK + FILE_HEADER + 4 : place_of("<key>"));
+        must_be("a redaction", ms_redact(store, 1, &err), MS_E_DAMAGED);
+        ms_store *other = reader(MS_OPEN_NORMAL);
+        must_be("a reader", ms_get_by_seq(other, 1, NULL, &msg, &err), MS_E_DAMAGED);
+        ms_close(other);
+        ms_close(store);
+    }
+}
+
 /* A message is replaced, and then damaged itself. Views of its segment have the amendment,
  * which is whole; in the open part nothing has the message's names. Both report. */
 static void a_replaced_message_is_damaged(size_t segment)

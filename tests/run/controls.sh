@@ -681,6 +681,19 @@ controls()
     control damaged_changes_without_memory_not_counted gcc test_log_segments \
         damaged_change_is_reported_when_there_is_no_memory_to_hold_it 100 \
         ms__edits_hold_tail 'c->damaged++;' ''
+    control lost_changes_of_a_tail_not_counted gcc test_silent \
+        a_lost_change_of_the_open_part_is_reported_in_the_segments_before_it 100 \
+        ms__edits_hold_tail 'if (h->kind != 0 &&' 'if (h->kind == 0 ||'
+    control edits_kept_beside_later_damage gcc test_silent \
+        a_damaged_change_is_reported_to_a_reader_who_knows_those_before_it 100 \
+        ms__holes_add 'ms__edits_forget(log);' ';'
+    control damaged_record_made_valid_by_erasing gcc test_silent \
+        a_redaction_makes_no_damaged_record_valid 100 \
+        ms__log_erase 'step == MS__ERASE_MARK &&' 'false &&'
+    control missed_index_renumbers_what_is_known gcc test_silent \
+        a_reader_who_missed_a_damaged_index_opens_the_log_again 100 \
+        ms__apply_segment 'if (!fits && log->map.super_now)' \
+        'if (!fits && log->map.super_now && seg->number <= t->segment)'
     control damaged_changes_of_a_segment_not_held gcc test_silent \
         what_a_damaged_change_was_about_is_not_shown 100 ms__list_walk_step \
         'ms__walk_hold(core, s, li, r);' 'true;'
@@ -1951,7 +1964,7 @@ controls()
         ms__segment_load 'if (e->bad) from = e->bad->base;' ''
     control segments_made_anew_are_ignored gcc test_log_index \
         an_open_reader_is_whole_or_has_an_error_when_segments_are_made_again 100 \
-        ms__apply_segment 'if (!log->map.super_now) return MS_OK;' 'return MS_OK;'
+        ms__apply_segment 'if (!fits && log->map.super_now)' 'if (false)'
     control filter_without_lost_records gcc test_log_index \
         damage_is_reported_when_a_summary_is_made_after_it 100 \
         ms__summary_build_filter 'ms__segment_lost(l) > 0 && word < 256' 'word < 0'
@@ -1997,7 +2010,7 @@ controls()
         ms__log_follow 'log->map.salvaged ?' 'false ?'
     control damaged_change_not_reported gcc test_log_index \
         queries_report_a_damaged_change_whether_of_a_location_or_of_all 100 \
-        ms__list_iter_shown 'if (unsure && !s->unsure) s->damaged_ranges++;' ''
+        ms__list_iter_shown 's->damaged_ranges++;' ''
     control silent_answer_ends_a_turn gcc test_request thinking_of_the_running_turn_is_sent_or_reported 100 \
         ms__running_turn ' || ms__is_silent(last)' ''
     control anothers_thinking_is_an_answer gcc test_request thinking_of_the_running_turn_is_sent_or_reported 100 \
