@@ -92,7 +92,7 @@ bool format_hinted(ms_str head)
         "\"schema_version\"", "\"projectHash\"", "\"sessionId\"", "\"resourceSpans\"",
         "\"eval\"", "\"info\"", "\"ts\"", "\"kind\"", "\"epoch\"",
         "\"session_id\"", "\"project_id\"", "\"parts\"", "\"$schemaVersion\"",
-        "\"composerData:", "\"mapping\"",
+        "\"composerData:", "\"bubbleId:", "\"mapping\"",
     };
     if (head.len > 65536) head.len = 65536;
     for (size_t i = 0; i < COUNT_OF(names); i++) {
@@ -777,6 +777,16 @@ static int grow_session(growing *g, const unit *u, ms_str info, ms_arena *arena)
     return code;
 }
 
+int rows_load(file_text *f, const char *path, const char *session)
+{
+    int code = database_load(f, path, session);
+    bool rows = code == FINE && !is_database(f->text) && f->text.len > 0;
+    if (!rows || format_of(f->text, true) != NULL) return code;
+    complain("%s: its tables are named as a known program's, but their rows are others",
+             path);
+    return FAILED;
+}
+
 int unit_load(const unit *u, file_text *f)
 {
     growing g = {NULL, false};
@@ -785,7 +795,7 @@ int unit_load(const unit *u, file_text *f)
     int code = FINE;
     if (!u->events) code = file_load(f, u->path);
     if (is_read(code) && is_database(f->text)) {
-        int loaded = database_load(f, u->path, u->session);
+        int loaded = rows_load(f, u->path, u->session);
         if (loaded != FINE) return loaded;
     }
     if (!is_read(code) || (!u->events && u->root == NULL)) return code;

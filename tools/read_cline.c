@@ -237,7 +237,7 @@ static void take_message(reading *r, ms_str message, paid *p, open_calls *open)
     pick(message, keys, M_KEYS, v);
     bool user = text_is(v[M_ROLE], "user");
     trace_entry(r->t, v[M_ID], none, 0);
-    trace_time_ms(&like, v[M_TS]);
+    trace_time_ms(r->t, &like, v[M_TS]);
     if ((!user && !text_is(v[M_ROLE], "assistant")) || v[M_CONTENT].ptr == NULL) {
         trace_unknown_at(r->t, &like, trace_text(r->t, v[M_ROLE]), message);
         return;

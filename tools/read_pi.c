@@ -42,7 +42,7 @@ static bool sts_shows(ms_str line)
 
 static void set_time(reading *r, ms_envelope *m, const ms_str *line, const ms_str *v)
 {
-    if (is_kind(v[M_TIME], MS_JSON_NUMBER)) trace_time_ms(m, v[M_TIME]);
+    if (is_kind(v[M_TIME], MS_JSON_NUMBER)) trace_time_ms(r->t, m, v[M_TIME]);
     else trace_time_iso(r->t, m, v[M_TIME].ptr != NULL ? v[M_TIME] : line[L_TIME]);
 }
 

@@ -1059,12 +1059,32 @@ void trace_time_iso(trace *t, ms_envelope *m, ms_str value)
     trace_incomplete(t, MS_STR("time that cannot be read"));
 }
 
-void trace_time_ms(ms_envelope *m, ms_str value)
+bool is_no_time(ms_str value)
 {
-    double ms = number_of(value);
-    if (ms <= 0 || ms > 9e15 / 1e3) return;
-    m->has_time = true;
-    m->time_ns = (int64_t)(ms * 1e3 + 0.5) * 1000;
+    double number;
+    if (value.ptr == NULL || is_kind(value, MS_JSON_NULL)) return true;
+    return is_kind(value, MS_JSON_NUMBER) && ms_json_f64(value, &number) == MS_OK &&
+           number >= 0 && number <= 0;
+}
+
+/* Sets a time of so many units in a second. One after the year 2255 is none. */
+static void set_number_time(trace *t, ms_envelope *m, ms_str value, double units)
+{
+    double us = number_of(value) / units * 1e6;
+    m->has_time = us > 0 && us <= 9e15;
+    m->time_ns = m->has_time ? (int64_t)(us + 0.5) * 1000 : 0;
+    if (m->has_time || is_no_time(value)) return;
+    trace_incomplete(t, MS_STR("time that cannot be read"));
+}
+
+void trace_time_ms(trace *t, ms_envelope *m, ms_str value)
+{
+    set_number_time(t, m, value, 1e3);
+}
+
+void trace_time_s(trace *t, ms_envelope *m, ms_str value)
+{
+    set_number_time(t, m, value, 1);
 }
 
 

@@ -136,7 +136,10 @@ void trace_take_back_others(trace *t, ms_str list);
 /* Sets m->time from a time in the forms of transcripts. One that is there and cannot be
  * read counts as incomplete. */
 void trace_time_iso(trace *t, ms_envelope *m, ms_str value);
-void trace_time_ms(ms_envelope *m, ms_str value);
+void trace_time_ms(trace *t, ms_envelope *m, ms_str value);
+void trace_time_s(trace *t, ms_envelope *m, ms_str value);
+/* Returns whether a value stands for no time: it is absent, null or 0. */
+bool is_no_time(ms_str value);
 
 /* Returns "name" for "dir/name.jsonl.zst", to name a session without a name. */
 ms_str stem_text(const char *path);
