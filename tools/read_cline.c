@@ -38,7 +38,7 @@ static void take_metrics(reading *r, const ms_str *v)
     static const char *const names[USE_COUNTS] = {
         "inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", NULL};
     if (!is_object(v[M_METRICS])) return;
-    use u = tokens_in(v[M_METRICS], names);
+    use u = tokens_in(r->t, v[M_METRICS], names);
     u.cost = number_of(member(v[M_METRICS], "cost"));
     if (u.input < u.cached + u.written) u.input += u.cached + u.written;
     u.model = trace_text(r->t, member(v[M_MODEL], "id"));
@@ -67,7 +67,7 @@ static bool add_row(reading *r, ms_str row, use *u)
     ms_str text = trace_text(r->t, member(row, "text"));
     if (ms_json_check(text, NULL, &doc, NULL) != MS_OK) return false;
     if (member(doc, names[0]).ptr == NULL) return false;
-    use row_use = tokens_in(doc, names);
+    use row_use = tokens_in(r->t, doc, names);
     uint64_t cached = row_use.cached + row_use.written;
     u->input += row_use.input < cached ? row_use.input + cached : row_use.input;
     u->output += row_use.output;

@@ -54,7 +54,7 @@ static use usage_of(reading *r, ms_str object)
 {
     static const char *const names[USE_COUNTS] = {
         "inputOther", "output", "inputCacheRead", "inputCacheCreation", NULL};
-    use u = tokens_in(object, names);
+    use u = tokens_in(r->t, object, names);
     u.input += u.cached + u.written;
     u.model = trace_text(r->t, r->model);
     return u;

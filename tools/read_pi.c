@@ -96,7 +96,7 @@ static void take_usage(reading *r, ms_str id, const ms_str *v)
     static const char *const names[USE_COUNTS] = {"input", "output", "cacheRead",
                                                   "cacheWrite", NULL};
     if (!is_object(v[M_USAGE])) return;
-    use u = tokens_in(v[M_USAGE], names);
+    use u = tokens_in(r->t, v[M_USAGE], names);
     u.input += u.cached + u.written;
     u.cost_text = member_at(v[M_USAGE], "cost.total");
     u.model = trace_text(r->t, v[M_MODEL]);

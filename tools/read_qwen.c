@@ -52,9 +52,10 @@ static void put(reading *r, ms_envelope *m, const ms_str *v, bool *first)
 
 /* Returns the tokens that an object counts. The output of a provider can be without its
  * thoughts: then the total has them. */
-static use tokens_of(ms_str object, const char *const names[USE_COUNTS], const char *all)
+static use tokens_of(reading *r, ms_str object, const char *const names[USE_COUNTS],
+                     const char *all)
 {
-    use u = tokens_in(object, names);
+    use u = tokens_in(r->t, object, names);
     if (count_of(member(object, all)) >= u.input + u.output + u.reasoning) {
         u.output += u.reasoning;
     }
@@ -79,7 +80,7 @@ static void take_telemetry(reading *r, ms_str event, ms_str id)
         "thoughts_token_count"};
     if (!text_is(member(event, "event.name"), "qwen-code.api_response")) return;
     put_waiting(r);
-    r->total = tokens_of(event, names, "total_token_count");
+    r->total = tokens_of(r, event, names, "total_token_count");
     r->turn = member(event, "response_id");
     if (!is_kind(r->turn, MS_JSON_STRING) || r->turn.len <= 2) r->turn = id;
     r->model = member(event, "model");
@@ -90,7 +91,7 @@ static void take_usage(reading *r, const ms_str *v)
     static const char *const names[USE_COUNTS] = {
         "promptTokenCount", "candidatesTokenCount", "cachedContentTokenCount", NULL,
         "thoughtsTokenCount"};
-    use u = tokens_of(v[Q_USAGE], names, "totalTokenCount");
+    use u = tokens_of(r, v[Q_USAGE], names, "totalTokenCount");
     u.input += count_of(member(v[Q_USAGE], "toolUsePromptTokenCount"));
     bool told = r->turn.ptr != NULL && r->total.output == u.output;
     u.answer = trace_text(r->t, told ? r->turn : v[Q_UUID]);

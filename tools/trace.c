@@ -929,7 +929,21 @@ static ms_str use_text(trace *t, const use *u)
     return note_end(&n, &t->kept);
 }
 
-use tokens_in(ms_str object, const char *const names[USE_COUNTS])
+/* Returns a count of tokens. One that is there and no number, below 0, or so large that
+ * sums would wrap, counts as incomplete, and is 0. */
+static uint64_t tokens_of(trace *t, ms_str value)
+{
+    double number;
+    bool whole = is_kind(value, MS_JSON_NUMBER) &&
+                 ms_json_f64(value, &number) == MS_OK && number >= 0 && number <= 1e15;
+    if (whole) return count_of(value);
+    if (t != NULL && value.ptr != NULL && !is_kind(value, MS_JSON_NULL)) {
+        trace_incomplete(t, MS_STR("token count that cannot be read"));
+    }
+    return 0;
+}
+
+use tokens_in(trace *t, ms_str object, const char *const names[USE_COUNTS])
 {
     use u;
     size_t n = 0;
@@ -946,7 +960,7 @@ use tokens_in(ms_str object, const char *const names[USE_COUNTS])
         used[n++] = all[i];
     }
     pick(object, keys, n, values);
-    for (size_t i = 0; i < n; i++) *used[i] = count_of(values[i]);
+    for (size_t i = 0; i < n; i++) *used[i] = tokens_of(t, values[i]);
     return u;
 }
 
@@ -955,7 +969,7 @@ void use_of_response(ms_str response, ms_arena *arena, use *u)
     static const char *const names[USE_COUNTS] = {
         "prompt_tokens", "completion_tokens", NULL, "cache_creation_input_tokens", NULL};
     ms_str usage = member(response, "usage");
-    *u = tokens_in(usage, names);
+    *u = tokens_in(NULL, usage, names);
     u->cached = count_of(member_at(usage, "prompt_tokens_details.cached_tokens"));
     u->reasoning = count_of(member_at(usage,
                                       "completion_tokens_details.reasoning_tokens"));

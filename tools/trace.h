@@ -98,9 +98,10 @@ bool is_no_use(const use *u);
 void trace_total(trace *t, ms_str dollars);
 
 /* Returns the tokens that an object of the file counts in members of these names: input,
- * output, cached, written, reasoning. NULL: the format has no such member. */
+ * output, cached, written, reasoning. NULL: the format has no such member. What cannot be
+ * read counts as incomplete; without a trace it does not. */
 enum { USE_COUNTS = 5 };
-use tokens_in(ms_str object, const char *const names[USE_COUNTS]);
+use tokens_in(trace *t, ms_str object, const char *const names[USE_COUNTS]);
 
 /* Reads the usage in a chat completion's response, as OpenAI and LiteLLM write it. */
 void use_of_response(ms_str response, ms_arena *arena, use *u);

@@ -120,7 +120,7 @@ controls_of_the_tool()
         tools/identity.c:read_hidden 'all->unread = true;' ''
     control odd_row_hides_a_database tool test_tool_transcripts \
         odd_row_of_a_database_hides_no_other_one 100 \
-        tools/read_crush.c:crush_shows 'enum { FIRST = 64 };' 'enum { FIRST = 1 };'
+        tools/read_crush.c:crush_shows '(session || role) &&' 'session && role &&'
     control rows_of_no_session_not_told tool test_tool_transcripts \
         odd_row_of_a_database_hides_no_other_one 100 \
         tools/database.c:database_sessions 'nameless > 0 && arrlenu' 'false && arrlenu'
@@ -138,6 +138,19 @@ controls_of_the_tool()
     control unknown_rows_are_messages tool test_tool_transcripts \
         database_with_other_rows_is_refused 100 \
         tools/formats.c:rows_load 'bool rows = code == FINE &&' 'bool rows = false &&'
+    control orphans_of_a_tree_not_told tool test_tool_transcripts \
+        what_a_tree_of_opencode_lacks_is_told 100 \
+        tools/formats.c:complain_of_orphans 'if (n > 0) {' 'if (false) {'
+    control message_without_an_id_skipped tool test_tool_transcripts \
+        what_a_tree_of_opencode_lacks_is_told 100 \
+        tools/formats.c:grow_session 'g->damaged = true;' ''
+    control unread_token_count_not_told tool test_tool_transcripts \
+        token_count_that_cannot_be_read_is_counted 100 \
+        tools/trace.c:tokens_of 'trace_incomplete(t, MS_STR("token count that cannot be' \
+        '(void)(MS_STR("token count that cannot be'
+    control huge_token_count_is_summed tool test_tool_transcripts \
+        token_count_that_cannot_be_read_is_counted 100 \
+        tools/trace.c:tokens_of 'number >= 0 && number <= 1e15' 'number >= 0'
     control undo_without_a_count_is_silent tool test_tool_transcripts \
         what_kimi_code_cannot_mean_is_kept_and_counted 100 \
         tools/read_kimi.c:kimi_read \

@@ -1024,6 +1024,27 @@ else
     echo "skip rows: no sqlite3 of python3"
 fi
 
+# tree_of_opencode [COMMAND...]: a tree of files anew, changed by a command in its folder.
+tree_of_opencode()
+{
+    rm -rf "$tmp/lacking" "$tmp/lacking.log" && cp -r "$shared/opencode-storage" "$tmp/lacking" &&
+        chmod -R u+w "$tmp/lacking" && rm -r "$tmp/lacking"/{SOURCE.md,migration} &&
+        (cd "$tmp/lacking" && "$@")
+}
+session <<'END'
+== what_a_tree_of_opencode_lacks_is_told
+$ tree_of_opencode true
+view $tmp/lacking =12> . -> 0
+$ tree_of_opencode rm session/proj_test/ses_s_stage0_large.json
+sync $tmp/lacking.log $tmp/lacking => ^messages +4 new -> 0 lacking: left out 4 files of messages without their session, the first is .*/message/s_stage0_large/msg_0001.json$
+$ tree_of_opencode rm message/s_stage0_large/msg_0002.json
+sync $tmp/lacking.log $tmp/lacking => ^messages +7 new -> 0 lacking: left out 8 files of parts without their message, the first is .*/part/m_assistant_large_1/001.json$
+$ tree_of_opencode sed -i 's/"id"/"name"/' message/s_stage0_large/msg_0002.json
+sync $tmp/lacking.log $tmp/lacking => ^messages +7 new -> 3 ses_s_stage0_large.json: a message without an id; left out
+$ tree_of_opencode sed -i 's/"id"/"name"/' session/proj_test/ses_s_stage0_large.json
+sync $tmp/lacking.log $tmp/lacking => ^messages +4 new -> 1 ses_s_stage0_large.json: a session without an id; left out
+END
+
 # A session as Kimi Code 2.1 wrote it, without its system prompt and tools; a subagent.
 kimi=$tmp/kimi/wd/session_k
 mkdir -p "$kimi/agents/main" "$kimi/agents/agent-1" "$tmp/kimi.2/session_k/agents/main"
@@ -1064,6 +1085,10 @@ view --json $kimi.shapes =10> => OBJCALLS => STRCALL => "tool":"FNAME","args":\{
 == what_kimi_code_cannot_mean_is_kept_and_counted
 $ printf '%s\n' '{"type":"context.append_message","message":{"role":"user","content":"go"},"time":"2025-06-15"}' '{"type":"context.append_message","message":{"role":"user","content":"on"},"time":-1}' '{"type":"context.append_loop_event","event":{"type":"tool.result","toolCallId":"e","result":{"content":"ELSEWHERE"}}}' '{"type":"context.append_loop_event","event":{"type":"tool.result","toolCallId":"f","result":{"output":"o","isError":false}}}' '{"type":"context.undo","count":"1"}' '{"type":"context.undo"}' >$kimi.odder
 view --json $kimi.odder =6> => "go" => "on" => "extra":.*ELSEWHERE =1> "extra" -> 0 2 time that cannot be read|2 kimi-code:context.undo
+
+== token_count_that_cannot_be_read_is_counted
+$ printf '%s\n' '{"type":"context.append_message","message":{"role":"assistant","content":"a"}}' '{"type":"context.append_loop_event","event":{"type":"step.end","uuid":"e","usage":{"inputOther":1500.0,"output":"12","inputCacheRead":-3,"inputCacheCreation":null}}}' '{"type":"context.append_loop_event","event":{"type":"step.end","uuid":"f","usage":{"inputOther":18446744073709551615,"output":7,"inputCacheRead":10}}}' >$kimi.counts
+usage $kimi.counts => ^ +2 +1500 +0 +10 +7 -> 0 incomplete: 3 token count that cannot be read$
 
 == line_that_kimi_code_has_twice_is_read_once
 $ awk '{ print; print }' $streams/kimi.jsonl >$kimi.twice

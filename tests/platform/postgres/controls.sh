@@ -411,6 +411,8 @@ control what_is_no_log_is_passed_over_aloud ship tools/cmd_ship.c \
     'if (f->looked <= 0 && passed > 0) {' 'if (false) {'
 control empty_logs_are_no_copies ship tools/cmd_ship.c \
     '!other->open || is_empty(s) ||' '!other->open ||'
+control fetch_is_into_a_new_log ship tools/cmd_fetch.c \
+    'if (stat.last_seq == 0) return FINE;' 'if (stat.last_seq + 1 > 0) return FINE;'
 control refused_name_is_shipped_alone ship tools/cmd_ship.c \
     'result == MS_E_TOO_LARGE || result == MS_E_ARGUMENT) {' 'result == MS_E_TOO_LARGE) {'
 control released_connection_is_closed pooled $store \

@@ -208,6 +208,14 @@ grep -q 7001 "$out/got" || fail "the usage of a redacted message: $(cat "$out/go
 "$tool" redact --secrets "$url" >"$out/got" 2>&1
 grep -q ' now .* github-token' "$out/got" || fail "a secret in an amendment: $(cat "$out/got")"
 
+# A log that has messages is not fetched into.
+"$tool" import "$out/full.msl" "$out/one.jsonl" >/dev/null || fail import
+"$tool" fetch "$url" --location 'place 2' -o "$out/full.msl" >"$out/log" 2>&1
+[ $? = 5 ] || fail "a log that has messages is fetched into: $(cat "$out/log")"
+grep -q 'full.msl: has messages; fetch writes a new log$' "$out/log" ||
+    fail "a log that has messages: $(cat "$out/log")"
+[ "$("$tool" view "$out/full.msl" | wc -l)" = 1 ] || fail 'fetch has changed a log'
+
 # What cannot be read of a location is an error of fetch, also among its notes.
 sql "update msgstore_record set body = '\\x00' where kind = 5 and location = 'place 2'"
 "$tool" fetch "$url" --location 'place 2' -o "$out/noted.msl" >"$out/log" 2>&1
