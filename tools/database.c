@@ -192,8 +192,8 @@ static const schema schemas[] = {
        "left join sessions s on s.id = m.session_id", "m.session_id",
        "m.session_id is null, m.session_id, m.created_at, m.rowid"}},
      "select m.session_id, count(*), max(max(ifnull(m.updated_at, 0)), max(ifnull("
-     "s.updated_at, 0))) * 1000 + ifnull(sum(length(m.parts)), 0) % 1000 from messages m "
-     "left join sessions s on s.id = m.session_id group by 1 order by 1"},
+     "s.updated_at, 0))) * 1000 + ifnull(sum(length(m.parts)), 0) % 1000003 from "
+     "messages m left join sessions s on s.id = m.session_id group by 1 order by 1"},
     /* Cursor. Of its keys only those of conversations are read: others have secrets. */
     {"'ItemTable', 'cursorDiskKV'",
      {{"select case when key < 'c' then substr(key, 10, instr(substr(key, 10), ':') - 1) "
@@ -206,10 +206,10 @@ static const schema schemas[] = {
      "'bubbleId:' || substr(c.key, 14) || ':' and b.key < 'bubbleId:' || "
      "substr(c.key, 14) || ';'), case when json_valid(cast(value as text)) then "
      "ifnull(json_extract(cast(value as text), '$.lastUpdatedAt'), 0) + "
-     "length(value) % 1000 + (select ifnull(sum(length(b.value)), 0) from cursorDiskKV b "
-     "where b.key >= 'bubbleId:' || substr(c.key, 14) || ':' and b.key < 'bubbleId:' || "
-     "substr(c.key, 14) || ';') % 1000 else length(value) end from cursorDiskKV c "
-     "where key >= 'composerData:' and key < 'composerData;' and value is not null "
+     "length(value) % 1000003 + (select ifnull(sum(length(b.value)), 0) from "
+     "cursorDiskKV b where b.key >= 'bubbleId:' || substr(c.key, 14) || ':' and "
+     "b.key < 'bubbleId:' || substr(c.key, 14) || ';') % 1000003 else "
+     "length(value) end from cursorDiskKV c where key >= 'composerData:' and key < 'composerData;' and value is not null "
      /* bubbles without one: their reader counts them */
      "union all select b.id, count(*), sum(length(b.value)) from (select substr(key, 10, "
      "instr(substr(key, 10), ':') - 1) id, value from cursorDiskKV where key >= "
@@ -290,6 +290,16 @@ static int open_database(const sqlite_library *s, const char *path, void **db,
     return got;
 }
 
+/* Returns a time in nanoseconds for milliseconds, and some other number for what is none:
+ * it changes when the text does. */
+static int64_t changed_of(const char *text)
+{
+    char *end;
+    uint64_t ms = strtoull(text, &end, 10);
+    bool time = *text != '-' && ms < 9000000000000 && (*end == '\0' || *end == '.');
+    return time ? (int64_t)ms * 1000000 : (int64_t)(hash_text(ms_str_of(text)) >> 1);
+}
+
 /* Reads the sessions, and in another pass what their messages and parts add. *nameless:
  * rows of no session. */
 static int read_sessions(const sqlite_library *s, void *db, const char *query,
@@ -306,8 +316,7 @@ static int read_sessions(const sqlite_library *s, void *db, const char *query,
         database_session one = {copy_chars(v[0], strlen(v[0])), strtoull(v[1], NULL, 10),
                                 0};
         if (one.id == NULL) exit(no_memory());
-        uint64_t ms = strtoull(v[2], NULL, 10);
-        if (ms < 9000000000000) one.changed = (int64_t)ms * 1000000;
+        one.changed = changed_of(v[2]);
         arrput(*out, one);
     }
     s->finalize(row);

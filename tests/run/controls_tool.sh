@@ -151,6 +151,9 @@ controls_of_the_tool()
     control huge_token_count_is_summed tool test_tool_transcripts \
         token_count_that_cannot_be_read_is_counted 100 \
         tools/trace.c:tokens_of 'number >= 0 && number <= 1e15' 'number >= 0'
+    control strange_time_of_a_session_is_none tool test_tool_transcripts \
+        row_of_a_database_that_grows_by_a_round_number_is_read_again 100 \
+        tools/database.c:changed_of '(int64_t)(hash_text(ms_str_of(text)) >> 1)' '0'
     control undo_without_a_count_is_silent tool test_tool_transcripts \
         what_kimi_code_cannot_mean_is_kept_and_counted 100 \
         tools/read_kimi.c:kimi_read \

@@ -1016,6 +1016,16 @@ sync $tmp/rows/orphan.log $tmp/rows/orphan.vscdb => ^messages +1 new => ^left ou
 sync $tmp/rows/orphan.log $tmp/rows/orphan.vscdb => ^files +0 read, 3 unchanged -> 0
 view $tmp/rows/alone.vscdb -> 0 left out, empty or incomplete: 1 bubble of no composer$
 
+== row_of_a_database_that_grows_by_a_round_number_is_read_again
+$ cp $tmp/rows/null.db $tmp/rows/grown.db; cp $tmp/rows/odd.vscdb $tmp/rows/grown.vscdb
+sync --quiet $tmp/rows/grown.log $tmp/rows/grown.db $tmp/rows/grown.vscdb -> 0 *
+$ database grown.db "update messages set parts = replace(parts, 'hello one', 'hello one' || printf('%1000s', 'END')) where id = 'm1'"; database grown.vscdb "update cursorDiskKV set value = replace(value, 'NONAME', 'NONAME' || printf('%1000s', 'END')) where key = 'bubbleId:A:3'"
+sync $tmp/rows/grown.log $tmp/rows/grown.db $tmp/rows/grown.vscdb => ^files +2 read, 2 unchanged -> 0 *
+$ database grown.db "update messages set updated_at = -1761246860000000 where id = 'm1'; update sessions set updated_at = 1761246860000000"
+sync --quiet $tmp/rows/grown.log $tmp/rows/grown.db -> 0 *
+$ database grown.db "update messages set parts = replace(parts, 'hello one', 'hello again one') where id = 'm1'"
+sync $tmp/rows/grown.log $tmp/rows/grown.db => ^files +1 read, 2 unchanged -> 0 *
+
 == database_with_other_rows_is_refused
 view $tmp/rows/bare.db -> 1 bare.db: its tables are named as a known program's, but their rows are others$
 sync $tmp/rows/bare.log $tmp/rows/bare.db => ^messages +0 new -> 1 bare.db: its tables are named
