@@ -209,7 +209,8 @@ static const schema schemas[] = {
      "length(value) % 1000003 + (select ifnull(sum(length(b.value)), 0) from "
      "cursorDiskKV b where b.key >= 'bubbleId:' || substr(c.key, 14) || ':' and "
      "b.key < 'bubbleId:' || substr(c.key, 14) || ';') % 1000003 else "
-     "length(value) end from cursorDiskKV c where key >= 'composerData:' and key < 'composerData;' and value is not null "
+     "length(value) end from cursorDiskKV c where key >= 'composerData:' and key < "
+     "'composerData;' and value is not null "
      /* bubbles without one: their reader counts them */
      "union all select b.id, count(*), sum(length(b.value)) from (select substr(key, 10, "
      "instr(substr(key, 10), ':') - 1) id, value from cursorDiskKV where key >= "
