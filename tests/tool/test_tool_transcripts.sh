@@ -1016,6 +1016,10 @@ sync $tmp/rows/orphan.log $tmp/rows/orphan.vscdb => ^messages +1 new => ^left ou
 sync $tmp/rows/orphan.log $tmp/rows/orphan.vscdb => ^files +0 read, 3 unchanged -> 0
 view $tmp/rows/alone.vscdb -> 0 left out, empty or incomplete: 1 bubble of no composer$
 
+== database_without_rows_is_an_empty_file
+$ database none.db "$crush_tables"
+sync $tmp/rows/none.log $tmp/rows/none.db => ^left out   1 empty file$ -> 0
+
 == row_of_a_database_that_grows_by_a_round_number_is_read_again
 $ cp $tmp/rows/null.db $tmp/rows/grown.db; cp $tmp/rows/odd.vscdb $tmp/rows/grown.vscdb
 sync --quiet $tmp/rows/grown.log $tmp/rows/grown.db $tmp/rows/grown.vscdb -> 0 *
