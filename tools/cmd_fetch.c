@@ -95,6 +95,18 @@ static int take_prefix(fetching *f, const char *prefix)
     return FINE;
 }
 
+/* Refuses a log that has messages: those of the server would stand among them. */
+static int check_new(const job *log, const char *path)
+{
+    ms_error err;
+    ms_stat stat;
+    ms_result result = ms_store_stat(log->store, &stat, &err);
+    if (result != MS_OK) return complain_of(path, result, &err);
+    if (stat.last_seq == 0) return FINE;
+    complain("%s: has messages; fetch writes a new log", path);
+    return CONFLICT;
+}
+
 static int run_fetch(job *j)
 {
     output out = {stdout, 0};
@@ -117,6 +129,7 @@ static int run_fetch(job *j)
     if (code == FINE) code = take_prefix(&f, o->prefix);
     if (code == FINE) code = open_log(&log, o->output, &desc);
     f.log = log.store;
+    if (code == FINE) code = check_new(&log, o->output);
     if (code == FINE) code = fetch_messages(&f);
     if (code == FINE) code = fetch_rest(&f);
     if (code == FINE) {
@@ -145,6 +158,7 @@ const command fetch_command = {
     "\n"
     "usage: msgstore fetch [OPTION...] URL -o LOG\n"
     "Writes the messages of a location as they are now, with their numbers, times and\n"
-    "keys, their notes and the location's facts into a new log.\n",
+    "keys, their notes and the location's facts into a new log. One that has messages,\n"
+    "as after an interrupted run, is refused: exit code 5.\n",
     false,
 };

@@ -59,10 +59,13 @@ typedef struct shipment {
     clash *clashes;           /* an stb_ds map */
     uint64_t messages, changes, left_out;
     uint64_t retired;         /* records under a rule of retire, in this run */
+    uint64_t damaged;         /* unreadable records that others came after, in this run */
+    uint64_t tail;            /* those after the position: the next pass meets them */
     uint64_t waiting;         /* records that are not durable yet, or not shipped */
     int code;                 /* of the first thing that went wrong */
     const char *state;        /* in a word, for --status and --metrics */
     bool halted;              /* it stops, and is tried again after a while */
+    bool complete;            /* the last pass came to the end of the log */
     double checked, retried;
 } shipment;
 
@@ -820,6 +823,32 @@ static bool may_be_lost(const shipment *s, const ms_msg *msg, uint64_t seen)
     return seen >= s->info.durable_seq;
 }
 
+/* Counts damaged records before they are passed, so that the server has them if this run
+ * ends there. */
+static void count_damaged(shipment *s, uint64_t met, uint64_t before)
+{
+    s->damaged += met - before;
+    s->at.left_out += met - before;
+}
+
+/* Takes from the count those of `counted` that are after the position: the cursor counts
+ * some before it comes to them. */
+static void count_tail(shipment *s, uint64_t counted)
+{
+    ms_cursor it;
+    ms_query q = {0};
+    q.raw = MS_RAW_ALL;
+    q.after_seq = s->at.message;
+    s->tail = 0;
+    if (ms_query_open(s->log.store, &q, &it, NULL) != MS_OK) return;
+    while (ms_next(&it) != NULL) continue;
+    s->tail = it.damaged;
+    ms_cursor_close(&it, NULL);
+    uint64_t ahead = s->tail < counted ? s->tail : counted;
+    s->damaged -= ahead;
+    s->at.left_out -= ahead;
+}
+
 /* Ships the records after the position, or (count) counts them. */
 static int ship_records(shipment *s, bool count)
 {
@@ -827,7 +856,7 @@ static int ship_records(shipment *s, bool count)
     ms_error err;
     const ms_msg *msg;
     ms_query q = {0};
-    uint64_t skip = s->at.changes, seen = s->at.message;
+    uint64_t skip = s->at.changes, seen = s->at.message, damaged = 0;
     int code = FINE;
     q.raw = MS_RAW_ALL;
     q.after_seq = s->at.message;
@@ -843,12 +872,17 @@ static int ship_records(shipment *s, bool count)
         } else if (count || s->waiting > 0 || may_be_lost(s, msg, seen)) {
             s->waiting++;
         } else {
+            count_damaged(s, it.damaged, damaged);
+            damaged = it.damaged;
             code = message ? ship_message(s, msg) : ship_change(s, msg);
         }
         if (message) seen = ms_seq(msg);
         if (s->checked == 0) break; /* the position on the server moved */
     }
+    s->complete = !stopped || (code == FINE && ms_next(&it) == NULL);
     if (code == FINE && !s->halted && s->checked > 0) code = ship_rows(s);
+    s->tail = 0;
+    if (it.damaged > 0 && !count && s->complete) count_tail(s, damaged);
     result = ms_cursor_close(&it, &err);
     if (code == FINE && result != MS_OK && !s->halted) {
         code = halt(s, "reading the log", result, &err);
@@ -888,13 +922,19 @@ static void ship_close(shipment *s)
     drop_rows(s);
 }
 
-/* Returns false where the lineage is damaged. An empty file has neither lineage nor
- * id. */
+/* Returns whether the file is empty, and has neither lineage nor id. */
+static bool is_empty(const shipment *s)
+{
+    static const unsigned char none[16];
+    return memcmp(s->info.lineage, none, sizeof none) == 0 &&
+           memcmp(s->info.id, none, sizeof none) == 0;
+}
+
+/* Returns false where the lineage is damaged. */
 static bool has_lineage(const shipment *s)
 {
     static const unsigned char none[16];
-    return memcmp(s->info.lineage, none, sizeof none) != 0 ||
-           memcmp(s->info.id, none, sizeof none) == 0;
+    return memcmp(s->info.lineage, none, sizeof none) != 0 || is_empty(s);
 }
 
 /* Opens a log. Two files of one lineage would be one source. */
@@ -918,7 +958,7 @@ static int ship_open(fleet *f, shipment *s)
     }
     for (size_t i = 0; i < arrlenu(f->ships) && result == MS_OK; i++) {
         const shipment *other = f->ships[i];
-        if (other == s || !other->open ||
+        if (other == s || !other->open || is_empty(s) ||
             memcmp(other->info.lineage, s->info.lineage, sizeof s->info.lineage) != 0) {
             continue;
         }
@@ -943,7 +983,7 @@ static int ship_pass(fleet *f, shipment *s, bool count)
     ms_error err;
     double every = SHIP_CHECK_S + 0.02 * (double)arrlenu(f->ships);
     if (s->halted && clock_seconds() - s->retried < SHIP_RETRY_S) return FINE;
-    s->halted = false;
+    s->halted = s->complete = false;
     int code = ship_open(f, s);
     if (code != FINE || !s->open) return code;
     ms_result result = ms_log_stat(s->log.store, &s->info, &err);
@@ -961,6 +1001,12 @@ static int ship_pass(fleet *f, shipment *s, bool count)
     return code;
 }
 
+/* Returns whether a signal came before all of the log was read. */
+static bool is_interrupted(const shipment *s)
+{
+    return stopped && !s->complete && !s->halted && s->code == FINE;
+}
+
 static void ship_report(shipment *s, output *out)
 {
     emit_format(out, "%s: %" PRIu64 " message%s, %" PRIu64 " change%s shipped", s->path,
@@ -973,6 +1019,14 @@ static void ship_report(shipment *s, output *out)
         emit_format(out, ", %" PRIu64 " record%s not durable yet: left for later",
                     s->waiting, plural(s->waiting));
     }
+    if (s->damaged + s->tail > 0) {
+        emit_format(out, ", %" PRIu64 " damaged", s->damaged + s->tail);
+    }
+    if (s->at.left_out > s->left_out + s->damaged) {
+        emit_format(out, ", %" PRIu64 " left out before",
+                    s->at.left_out - s->left_out - s->damaged);
+    }
+    if (is_interrupted(s)) emit_text(out, ", interrupted before its end");
     emit_text(out, s->halted ? ", stopped\n" : "\n");
 }
 
@@ -996,15 +1050,28 @@ static int fleet_look(fleet *f)
     if (f->looked > 0 && clock_seconds() - f->looked < SHIP_LOOK_S) return FINE;
     for (size_t i = 0; i < o->n_files && code == FINE; i++) {
         uint64_t others = 0;
+        const char *first = NULL;
         char **paths = is_folder(o->files[i]) ? paths_of(o->files[i], &others) : NULL;
         if (f->looked <= 0) complain_of_others(o->files[i], others);
         if (paths == NULL && !is_folder(o->files[i])) {
             code = fleet_add(f, o->files[i], true);
         }
+        size_t n = 0, passed = 0;
         for (size_t k = 0; k < arrlenu(paths) && code == FINE; k++) {
             size_t len = strlen(paths[k]);
             bool half = len > 11 && strcmp(paths[k] + len - 11, ".compacting") == 0;
-            if (!half && is_log(paths[k])) code = fleet_add(f, paths[k], false);
+            bool log = !half && is_log(paths[k]);
+            n += log;
+            if (!half && !log && passed++ == 0) first = paths[k];
+            if (log) code = fleet_add(f, paths[k], false);
+        }
+        if (f->looked <= 0 && passed > 0) {
+            complain("%s: passed over %zu file%s which %s no log, the first is %s",
+                     o->files[i], passed, plural(passed), passed == 1 ? "is" : "are",
+                     first);
+        }
+        if (f->looked <= 0 && n == 0 && is_folder(o->files[i])) {
+            complain("%s: there are no logs in it", o->files[i]);
         }
         paths_free(paths);
     }
@@ -1044,7 +1111,7 @@ static int fleet_metrics(fleet *f, bool last)
     } rows[] = {
         {"messages_total", "counter", "messages shipped by this process"},
         {"changes_total", "counter", "changes shipped by this process"},
-        {"left_out", "gauge", "records that do not fit what the server has"},
+        {"left_out", "gauge", "records that are damaged, or do not fit what is there"},
         {"waiting", "gauge", "records that are not durable, or not shipped"},
         {"stopped", "gauge", "1: the log is not shipped, stderr has why"},
         {"retired", "gauge", "records not stored, under a rule of msgstore retire"},
@@ -1133,9 +1200,15 @@ static int run_ship(job *j)
     int code = open_postgres(j, o->url, !o->status);
     if (code == FINE && o->status) code = fleet_look(&f);
     if (code == FINE) code = o->status ? fleet_status(&f, &out) : fleet_ship(&f);
+    bool cut = stopped && !GIVEN(o, FOLLOW); /* with it the end is a signal */
     for (size_t i = 0; i < arrlenu(f.ships); i++) {
         shipment *s = f.ships[i];
+        bool interrupted = cut && is_interrupted(s);
         if (!o->status) ship_report(s, &out);
+        if (interrupted && code == FINE) {
+            complain("interrupted before all was %s", o->status ? "read" : "shipped");
+            code = FAILED;
+        }
         ship_close(s);
         if (code == FINE) code = s->code;
         arrfree(s->rows);
@@ -1180,7 +1253,9 @@ const command ship_command = {
     "shipped. A compacted log goes on where it was. A log whose numbers stand for other\n"
     "messages on the server (an older copy that was written to) stops, and is named, as\n"
     "is each record that does not fit; the others go on. Exit code 5 then. What falls\n"
-    "under a rule of msgstore retire is not stored, and counted as retired. With\n"
+    "under a rule of msgstore retire is not stored, and counted as retired. Damaged\n"
+    "records are left out (exit code 3), and counted by later runs, too. A run that a\n"
+    "signal ends before all is shipped has exit code 1, but with --follow. With\n"
     "--prefix, locations of one name on two hosts are two. The prefix of a log stays\n"
     "the same, else changes of what was shipped do not find it, and are left out.\n",
     false,

@@ -4,6 +4,7 @@
 #include "database.h"
 #include "json.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,8 @@ bool is_database_name(const char *path)
 
 /* What is used of SQLite's interface, with its numbers. */
 enum { SQLITE_OK = 0, SQLITE_NOTADB = 26, SQLITE_ROW = 100, SQLITE_DONE = 101,
-       SQLITE_INTEGER = 1, SQLITE_NULL = 5, SQLITE_OPEN_READONLY = 1, BUSY_MS = 10000 };
+       SQLITE_INTEGER = 1, SQLITE_FLOAT = 2, SQLITE_NULL = 5, SQLITE_OPEN_READONLY = 1,
+       BUSY_MS = 10000 };
 
 typedef struct sqlite_library {
     int (*open_v2)(const char *, void **, int, const char *);
@@ -91,6 +93,7 @@ typedef struct rows_text {
     char *buf;
     size_t len, cap;
     uint64_t most;
+    uint64_t repaired;        /* values that were no UTF-8 */
     bool full;
 } rows_text;
 
@@ -122,9 +125,12 @@ static void put_row(const sqlite_library *s, void *row, rows_text *to)
         const char *text = (const char *)s->column_text(row, i);
         int len = s->column_bytes(row, i);
         ms_str value = ms_str_n(text != NULL ? text : "", text != NULL ? (size_t)len : 0);
+        bool number = type == SQLITE_INTEGER ||
+                      (type == SQLITE_FLOAT && is_kind(value, MS_JSON_NUMBER));
         ms_json_key(&w, ms_str_of(s->column_name(row, i)));
-        if (type == SQLITE_INTEGER) ms_json_put_raw(&w, value);
-        else ms_json_put_string(&w, value);
+        if (number) ms_json_put_raw(&w, value);
+        else ms_json_put_string(&w, value); /* with U+FFFD for what is no UTF-8 */
+        to->repaired += !number && !ms_utf8_check(value, NULL);
     }
     ms_json_end(&w);
     ms_json_finish(&w);
@@ -169,7 +175,8 @@ static const schema schemas[] = {
       {"select id, session_id, data from message", "session_id",
        "session_id, time_created, id"},
       {"select id, message_id, data from part", "session_id", "message_id, id"}},
-     "select id, sum(n), max(t) from (select id, 1 n, time_updated t from session "
+     "select id, sum(n), ifnull(max(t), 0) from (select id, 1 n, time_updated t from "
+     "session "
      "union all select session_id, count(*), max(time_updated) from message "
      "group by 1 union all select session_id, count(*), max(time_updated) from part "
      "group by 1) group by 1 order by 1"},
@@ -177,16 +184,16 @@ static const schema schemas[] = {
     {"'agent_sessions', 'agent_messages', 'sqlite_sequence'",
      {{"select session_id, message_data, created_at from agent_messages", "session_id",
        "session_id, id"}},
-     "select session_id, count(*), strftime('%s', max(created_at)) * 1000 + max(id) % "
-     "1000 from agent_messages group by 1 order by 1"},
+     "select session_id, count(*), ifnull(strftime('%s', max(created_at)), 0) * 1000 + "
+     "max(id) % 1000 from agent_messages group by 1 order by 1"},
     /* Crush. Its times are seconds; the length of what is written says what follows. */
     {"'sessions', 'messages', 'goose_db_version'",
      {{"select m.*, s.title, s.parent_session_id, s.summary_message_id from messages m "
        "left join sessions s on s.id = m.session_id", "m.session_id",
-       "m.session_id, m.created_at, m.rowid"}},
-     "select m.session_id, count(*), max(max(m.updated_at), max(ifnull(s.updated_at, "
-     "0))) * 1000 + sum(length(m.parts)) % 1000 from messages m left join sessions s on "
-     "s.id = m.session_id group by 1 order by 1"},
+       "m.session_id is null, m.session_id, m.created_at, m.rowid"}},
+     "select m.session_id, count(*), max(max(ifnull(m.updated_at, 0)), max(ifnull("
+     "s.updated_at, 0))) * 1000 + ifnull(sum(length(m.parts)), 0) % 1000003 from "
+     "messages m left join sessions s on s.id = m.session_id group by 1 order by 1"},
     /* Cursor. Of its keys only those of conversations are read: others have secrets. */
     {"'ItemTable', 'cursorDiskKV'",
      {{"select case when key < 'c' then substr(key, 10, instr(substr(key, 10), ':') - 1) "
@@ -199,11 +206,17 @@ static const schema schemas[] = {
      "'bubbleId:' || substr(c.key, 14) || ':' and b.key < 'bubbleId:' || "
      "substr(c.key, 14) || ';'), case when json_valid(cast(value as text)) then "
      "ifnull(json_extract(cast(value as text), '$.lastUpdatedAt'), 0) + "
-     "length(value) % 1000 + (select ifnull(sum(length(b.value)), 0) from cursorDiskKV b "
-     "where b.key >= 'bubbleId:' || substr(c.key, 14) || ':' and b.key < 'bubbleId:' || "
-     "substr(c.key, 14) || ';') % 1000 else length(value) end from cursorDiskKV c "
-     "where key >= 'composerData:' and key < 'composerData;' and value is not null "
-     "order by 1"},
+     "length(value) % 1000003 + (select ifnull(sum(length(b.value)), 0) from "
+     "cursorDiskKV b where b.key >= 'bubbleId:' || substr(c.key, 14) || ':' and "
+     "b.key < 'bubbleId:' || substr(c.key, 14) || ';') % 1000003 else "
+     "length(value) end from cursorDiskKV c where key >= 'composerData:' and key < "
+     "'composerData;' and value is not null "
+     /* bubbles without one: their reader counts them */
+     "union all select b.id, count(*), sum(length(b.value)) from (select substr(key, 10, "
+     "instr(substr(key, 10), ':') - 1) id, value from cursorDiskKV where key >= "
+     "'bubbleId:' and key < 'bubbleId;' and value is not null) b where not exists "
+     "(select 1 from cursorDiskKV c where c.key = 'composerData:' || b.id and c.value is "
+     "not null) group by 1 order by 1"},
 };
 
 /* Returns the tables of the database; NULL: of no program that is known. */
@@ -234,7 +247,7 @@ static int read_rows(const sqlite_library *s, void *db, const schema *of,
                      const char *path, const char *session, file_text *f)
 {
     char query[600];
-    rows_text to = {NULL, 0, 0, files_most(), false};
+    rows_text to = {NULL, 0, 0, files_most(), 0, false};
     int got = SQLITE_OK;
     for (size_t i = 0; i < COUNT_OF(of->queries) && got == SQLITE_OK; i++) {
         const char *const *q = of->queries[i];
@@ -250,6 +263,10 @@ static int read_rows(const sqlite_library *s, void *db, const schema *of,
         else complain("%s: SQLite: %s", path, s->errmsg(db));
         free(to.buf);
         return FAILED;
+    }
+    if (to.repaired > 0) {
+        complain("%s: bad UTF-8 was replaced by U+FFFD in %" PRIu64 " value%s", path,
+                 to.repaired, plural(to.repaired));
     }
     file_free(f);
     f->buf = to.buf;
@@ -274,9 +291,20 @@ static int open_database(const sqlite_library *s, const char *path, void **db,
     return got;
 }
 
-/* Reads the sessions, and in another pass what their messages and parts add. */
+/* Returns a time in nanoseconds for milliseconds, and some other number for what is none:
+ * it changes when the text does. */
+static int64_t changed_of(const char *text)
+{
+    char *end;
+    uint64_t ms = strtoull(text, &end, 10);
+    bool time = *text != '-' && ms < 9000000000000 && (*end == '\0' || *end == '.');
+    return time ? (int64_t)ms * 1000000 : (int64_t)(hash_text(ms_str_of(text)) >> 1);
+}
+
+/* Reads the sessions, and in another pass what their messages and parts add. *nameless:
+ * rows of no session. */
 static int read_sessions(const sqlite_library *s, void *db, const char *query,
-                         database_session **out)
+                         database_session **out, uint64_t *nameless)
 {
     void *row = NULL;
     int got = s->prepare_v2(db, query, -1, &row, NULL);
@@ -284,12 +312,12 @@ static int read_sessions(const sqlite_library *s, void *db, const char *query,
     while ((got = s->step(row)) == SQLITE_ROW) {
         const char *v[3];
         for (int i = 0; i < 3; i++) v[i] = (const char *)s->column_text(row, i);
+        if (v[0] == NULL) *nameless += v[1] != NULL ? strtoull(v[1], NULL, 10) : 1;
         if (v[0] == NULL || v[1] == NULL || v[2] == NULL) continue;
         database_session one = {copy_chars(v[0], strlen(v[0])), strtoull(v[1], NULL, 10),
                                 0};
         if (one.id == NULL) exit(no_memory());
-        uint64_t ms = strtoull(v[2], NULL, 10);
-        if (ms < 9000000000000) one.changed = (int64_t)ms * 1000000;
+        one.changed = changed_of(v[2]);
         arrput(*out, one);
     }
     s->finalize(row);
@@ -302,13 +330,18 @@ database_session *database_sessions(const char *path)
     void *db;
     const schema *known;
     database_session *out = NULL;
+    uint64_t nameless = 0;
     file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false, 0};
     bool all, whole = is_read(file_load_head(&f, path, &all)) && f.plain &&
                       is_database(f.text);
     file_free(&f);
     if (!whole || !load_library(&s)) return NULL;
     int got = open_database(&s, path, &db, &known);
-    if (known != NULL) got = read_sessions(&s, db, known->sessions, &out);
+    if (known != NULL) got = read_sessions(&s, db, known->sessions, &out, &nameless);
+    if (nameless > 0 && arrlenu(out) > 0) {
+        complain("%s: left out %" PRIu64 " row%s of no session", path, nameless,
+                 plural(nameless));
+    }
     if (db != NULL) s.close(db);
     for (size_t i = 0; got != SQLITE_OK && i < arrlenu(out); i++) free(out[i].id);
     if (got != SQLITE_OK) arrfree(out);

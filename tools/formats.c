@@ -92,7 +92,7 @@ bool format_hinted(ms_str head)
         "\"schema_version\"", "\"projectHash\"", "\"sessionId\"", "\"resourceSpans\"",
         "\"eval\"", "\"info\"", "\"ts\"", "\"kind\"", "\"epoch\"",
         "\"session_id\"", "\"project_id\"", "\"parts\"", "\"$schemaVersion\"",
-        "\"composerData:", "\"mapping\"",
+        "\"composerData:", "\"bubbleId:", "\"mapping\"",
     };
     if (head.len > 65536) head.len = 65536;
     for (size_t i = 0; i < COUNT_OF(names); i++) {
@@ -624,6 +624,69 @@ static void add_unit(unit **units, char ***roots, char *path)
     arrput(*units, u);
 }
 
+typedef struct id_at {
+    uint64_t key;             /* hash of an id */
+    bool value;
+} id_at;
+
+/* Returns what follows root/kind/ in a path; NULL: it is not there. */
+static const char *path_in(const char *path, const char *root, const char *kind)
+{
+    size_t len = strlen(root), word = strlen(kind);
+    bool in = strncmp(path, root, len) == 0 && path[len] == '/' &&
+              strncmp(path + len + 1, kind, word) == 0 && path[len + 1 + word] == '/';
+    return in ? path + len + word + 2 : NULL;
+}
+
+/* Adds the ids of the files in root/kind/ to a map: their names, or what they say. */
+static void add_ids(id_at **ids, char **paths, const char *root, const char *kind,
+                    bool read)
+{
+    file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false, 0};
+    ms_arena arena = {0};
+    for (size_t i = 0; i < arrlenu(paths); i++) {
+        ms_str value, id = stem_text(paths[i]);
+        if (path_in(paths[i], root, kind) == NULL) continue;
+        if (read) {
+            bool object = is_read(file_load(&f, paths[i])) &&
+                          ms_json_check(f.text, NULL, &value, NULL) == MS_OK;
+            id = object ? text_of(&arena, member(value, "id")) : ms_str_n(NULL, 0);
+        }
+        if (id.len > 0) hmput(*ids, hash_text(id), true);
+        ms_arena_reset(&arena);
+    }
+    ms_arena_deinit(&arena);
+    file_free(&f);
+}
+
+/* Reports files in folders of root/kind/ that are named as no file in root/of/: what they
+ * belong to is absent. The files are read only if their names do not say so. */
+static void complain_of_orphans(char **paths, const char *root, const char *kind,
+                                const char *of, const char *what)
+{
+    id_at *ids = NULL;
+    uint64_t n = 0;
+    const char *first = NULL;
+    bool read = false;
+    add_ids(&ids, paths, root, of, false);
+    for (size_t i = 0; i < arrlenu(paths); i++) {
+        const char *name = path_in(paths[i], root, kind);
+        const char *end = name != NULL ? strchr(name, '/') : NULL;
+        if (end == NULL) continue;
+        uint64_t hash = hash_text(ms_str_n(name, (size_t)(end - name)));
+        if (hmgetp_null(ids, hash) == NULL && !read) {
+            add_ids(&ids, paths, root, of, true);
+            read = true;
+        }
+        if (hmgetp_null(ids, hash) == NULL && n++ == 0) first = paths[i];
+    }
+    if (n > 0) {
+        complain("%s: left out %" PRIu64 " file%s of %s, the first is %s", root, n,
+                 plural(n), what, first);
+    }
+    hmfree(ids);
+}
+
 unit *units_of(const char *path, uint64_t *others)
 {
     unit *units = NULL;
@@ -645,6 +708,12 @@ unit *units_of(const char *path, uint64_t *others)
     }
     for (size_t i = 0; i < arrlenu(paths); i++) {
         if (!is_in_root(roots, paths[i])) add_unit(&units, &roots, paths[i]);
+    }
+    for (size_t i = 0; i < arrlenu(roots); i++) {
+        complain_of_orphans(paths, roots[i], "message", "session",
+                            "messages without their session");
+        complain_of_orphans(paths, roots[i], "part", "message",
+                            "parts without their message");
     }
     paths_free(paths);
     paths_free(roots);
@@ -743,7 +812,10 @@ static int grow_session(growing *g, const unit *u, ms_str info, ms_arena *arena)
 {
     growing list = {NULL, false};
     ms_str id = text_of(arena, member(info, "id")), value;
-    if (id.len == 0 || memchr(id.ptr, '/', id.len) != NULL) return FAILED;
+    if (id.len == 0 || memchr(id.ptr, '/', id.len) != NULL) {
+        complain("%s: a session without an id; left out", u->path);
+        return FAILED;
+    }
     char *folder = folder_in(u->root, "message", id);
     grow_text(&list, "[");
     int code = grow_folder(&list, folder, "", "", ",");
@@ -759,6 +831,8 @@ static int grow_session(growing *g, const unit *u, ms_str info, ms_arena *arena)
         while (code == FINE && ms_json_next(&it)) {
             ms_str message = text_of(arena, member(it.value, "id"));
             if (message.len == 0 || memchr(message.ptr, '/', message.len) != NULL) {
+                complain("%s: a message without an id; left out", u->path);
+                g->damaged = true;
                 continue;
             }
             char *parts = folder_in(u->root, "part", message);
@@ -777,6 +851,16 @@ static int grow_session(growing *g, const unit *u, ms_str info, ms_arena *arena)
     return code;
 }
 
+int rows_load(file_text *f, const char *path, const char *session)
+{
+    int code = database_load(f, path, session);
+    bool rows = code == FINE && !is_database(f->text) && f->text.len > 0;
+    if (!rows || format_of(f->text, true) != NULL) return code;
+    complain("%s: its tables are named as a known program's, but their rows are others",
+             path);
+    return FAILED;
+}
+
 int unit_load(const unit *u, file_text *f)
 {
     growing g = {NULL, false};
@@ -785,7 +869,7 @@ int unit_load(const unit *u, file_text *f)
     int code = FINE;
     if (!u->events) code = file_load(f, u->path);
     if (is_read(code) && is_database(f->text)) {
-        int loaded = database_load(f, u->path, u->session);
+        int loaded = rows_load(f, u->path, u->session);
         if (loaded != FINE) return loaded;
     }
     if (!is_read(code) || (!u->events && u->root == NULL)) return code;

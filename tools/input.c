@@ -1091,7 +1091,7 @@ bool shows_messages(ms_str text)
     reader r;
     options o;
     ms_str value, list, first;
-    const char *end = memchr(text.ptr, '\n', text.len);
+    const char *end = text.len > 0 ? memchr(text.ptr, '\n', text.len) : NULL;
     size_t len = end != NULL ? (size_t)(end - text.ptr) : text.len;
     memset(&r, 0, sizeof r);
     memset(&o, 0, sizeof o);

@@ -176,7 +176,7 @@ static int take_file(const intake *in, const char *path)
         loaded = text.plain ? file_load(&text, path) : file_load_rest(&text, path);
         code = after_load(in, loaded);
         if (code == FINE && is_database(text.text)) {
-            code = loaded = database_load(&text, path, NULL);
+            code = loaded = rows_load(&text, path, NULL);
         }
         if (open && f == NULL && !is_zip(text.text)) f = format_of(text.text, true);
     }
@@ -195,16 +195,26 @@ static int take_file(const intake *in, const char *path)
     return code != FINE ? code : loaded;
 }
 
+/* Files of a folder that are passed over, and the first of them. */
+typedef struct passed_over {
+    uint64_t n;
+    const char *first;
+} passed_over;
+
 /* Reads a unit of a folder. A file without messages is not a transcript, and is
- * skipped. */
-static int take_unit(const intake *in, const unit *u, file_text *f)
+ * passed over. */
+static int take_unit(const intake *in, const unit *u, file_text *f, passed_over *passed)
 {
     int loaded = unit_load(u, f), code = after_load(in, loaded);
     if (code != FINE) return code;
     const fileformat *fmt = format_of(f->text, true);
     if (fmt == NULL && !is_zip(f->text)) {
         code = refuse_foreign(u->path, f->text);
-        if (code != FINE || !shows_messages(f->text)) return code != FINE ? code : loaded;
+        if (code != FINE) return code;
+        if (!shows_messages(f->text)) {
+            if (f->text.len > 0 && passed->n++ == 0) passed->first = u->path;
+            return loaded;
+        }
         code = read_input(in->options, u->path, &f->text, -1, in->messages);
     } else {
         code = take_whole(in, fmt, f->text, u->path);
@@ -226,11 +236,16 @@ int take_path(const intake *in, const char *path)
         worst = take_file(in, path);
     } else {
         file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false, 0};
+        passed_over passed = {0, NULL};
         for (size_t i = 0; i < arrlenu(units); i++) {
-            int code = take_unit(in, &units[i], &f);
+            int code = take_unit(in, &units[i], &f, &passed);
             /* the other files are read completely */
             if (code == FAILED || code == NOT_FOUND) code = DAMAGED;
             if (code != FINE) worst = code;
+        }
+        if (passed.n > 0) {
+            complain("%s: passed over %" PRIu64 " file%s without messages, the first is "
+                     "%s", path, passed.n, plural(passed.n), passed.first);
         }
         file_free(&f);
         units_free(units);

@@ -374,6 +374,8 @@ ms_str json_repaired(ms_str text, ms_arena *arena)
 
 ms_str next_line(ms_str *text, bool *whole)
 {
+    *whole = false;
+    if (text->len == 0) return *text; /* it may be absent */
     const char *end = memchr(text->ptr, '\n', text->len);
     size_t len = end != NULL ? (size_t)(end - text->ptr) : text->len;
     size_t used = len + (end != NULL);

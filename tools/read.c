@@ -85,6 +85,16 @@ ms_envelope call_of(reading *r, ms_str tool, ms_str args, ms_str id)
     return m;
 }
 
+bool has_more(ms_str object, const char *a, const char *b, const char *c)
+{
+    ms_json_iter it = ms_json_iterate(object);
+    while (is_object(object) && ms_json_next(&it)) {
+        bool named = text_is(it.key, a) || text_is(it.key, b) || text_is(it.key, c);
+        if (!named && !is_kind(it.value, MS_JSON_NULL)) return true;
+    }
+    return false;
+}
+
 void put_piece(reading *r, ms_envelope *m, ms_str id, bool *first)
 {
     bool result = m->type == MS_T_OBSERVATION || m->type == MS_T_ERROR;

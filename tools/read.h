@@ -84,6 +84,9 @@ ms_envelope result_message(ms_value said, bool failed);
 /* Returns the arguments of a call: an object, or JSON text of one; else text. */
 ms_value args_of(reading *r, ms_str json);
 
+/* Returns whether an object has a member beside these which is not null. */
+bool has_more(ms_str object, const char *a, const char *b, const char *c);
+
 /* Adds a message of an entry. The first has the entry's id; later ones are joined to
  * it, except results of calls. */
 void put_piece(reading *r, ms_envelope *m, ms_str id, bool *first);

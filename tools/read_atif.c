@@ -104,7 +104,7 @@ static void take_metrics(reading *r, const ms_str *v)
     static const char *const names[USE_COUNTS] = {"prompt_tokens", "completion_tokens",
                                                   "cached_tokens", NULL, NULL};
     if (!is_object(v[S_METRICS])) return;
-    use u = tokens_in(v[S_METRICS], names);
+    use u = tokens_in(r->t, v[S_METRICS], names);
     u.cost = number_of(member(v[S_METRICS], "cost_usd"));
     ms_str extra = member(v[S_METRICS], "extra");
     u.reasoning = count_of(member(extra, "reasoning_tokens"));

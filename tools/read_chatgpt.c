@@ -58,18 +58,30 @@ static ms_str recipient_of(ms_str message)
     return calls ? to : none;
 }
 
-static void set_time(ms_envelope *m, const chat_node *n)
+static void set_time(reading *r, ms_envelope *m, const chat_node *n)
 {
-    double seconds = number_of(member(n->message, "create_time"));
-    m->has_time = seconds > 0 && seconds < 9e9;
-    m->time_ns = m->has_time ? (int64_t)(seconds * 1e6) * 1000 : 0;
+    trace_time_s(r->t, m, member(n->message, "create_time"));
 }
 
 static void put(reading *r, ms_envelope *m, const chat_node *n)
 {
     bool first = true;
-    set_time(m, n);
+    set_time(r, m, n);
     put_piece(r, m, n->id, &first);
+}
+
+/* Returns whether all thoughts are objects of texts. */
+static bool are_thoughts(ms_str list)
+{
+    ms_json_iter it = ms_json_iterate(list);
+    while (is_kind(list, MS_JSON_ARRAY) && ms_json_next(&it)) {
+        ms_str summary = member(it.value, "summary"), text = member(it.value, "content");
+        if (!is_object(it.value)) return false;
+        if (summary.ptr != NULL && !is_kind(summary, MS_JSON_STRING)) return false;
+        if (text.ptr != NULL && !is_kind(text, MS_JSON_STRING)) return false;
+    }
+    return list.ptr == NULL || is_kind(list, MS_JSON_ARRAY) ||
+           is_kind(list, MS_JSON_NULL);
 }
 
 /* Returns the thoughts as one text. */
@@ -110,7 +122,7 @@ static void take_message(reading *r, chat_tree *t, const chat_node *n)
     bool user = text_is(role, "user");
     trace_fact(r->t, "model", trace_text(r->t, member_at(n->message,
                                                          "metadata.model_slug")));
-    if (text_is(type, "thoughts")) {
+    if (text_is(type, "thoughts") && are_thoughts(member(content, "thoughts"))) {
         m = ms_message(MS_T_REASONING,
                        ms_text_n(thoughts_of(r, member(content, "thoughts"))));
         if (m.content.text.len > 0) put(r, &m, n);
@@ -125,7 +137,7 @@ static void take_message(reading *r, chat_tree *t, const chat_node *n)
         bool named = is_kind(type, MS_JSON_STRING);
         ms_str word = named ? trace_text(r->t, type) : MS_STR("message");
         memset(&m, 0, sizeof m);
-        set_time(&m, n);
+        set_time(r, &m, n);
         trace_unknown_at(r->t, &m, word, n->message);
         return;
     }

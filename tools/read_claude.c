@@ -155,7 +155,7 @@ static void take_usage(reading *r, const claude_line *c)
         "input_tokens", "output_tokens", "cache_read_input_tokens",
         "cache_creation_input_tokens", NULL};
     if (!is_object(c->m[M_USAGE]) || text_is(c->m[M_MODEL], "<synthetic>")) return;
-    use u = tokens_in(c->m[M_USAGE], names);
+    use u = tokens_in(r->t, c->m[M_USAGE], names);
     ms_str hour = member_at(c->m[M_USAGE], "cache_creation.ephemeral_1h_input_tokens");
     u.input += u.cached + u.written;
     u.written_1h = count_of(hour);

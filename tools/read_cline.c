@@ -38,7 +38,7 @@ static void take_metrics(reading *r, const ms_str *v)
     static const char *const names[USE_COUNTS] = {
         "inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", NULL};
     if (!is_object(v[M_METRICS])) return;
-    use u = tokens_in(v[M_METRICS], names);
+    use u = tokens_in(r->t, v[M_METRICS], names);
     u.cost = number_of(member(v[M_METRICS], "cost"));
     if (u.input < u.cached + u.written) u.input += u.cached + u.written;
     u.model = trace_text(r->t, member(v[M_MODEL], "id"));
@@ -67,7 +67,7 @@ static bool add_row(reading *r, ms_str row, use *u)
     ms_str text = trace_text(r->t, member(row, "text"));
     if (ms_json_check(text, NULL, &doc, NULL) != MS_OK) return false;
     if (member(doc, names[0]).ptr == NULL) return false;
-    use row_use = tokens_in(doc, names);
+    use row_use = tokens_in(r->t, doc, names);
     uint64_t cached = row_use.cached + row_use.written;
     u->input += row_use.input < cached ? row_use.input + cached : row_use.input;
     u->output += row_use.output;
@@ -237,7 +237,7 @@ static void take_message(reading *r, ms_str message, paid *p, open_calls *open)
     pick(message, keys, M_KEYS, v);
     bool user = text_is(v[M_ROLE], "user");
     trace_entry(r->t, v[M_ID], none, 0);
-    trace_time_ms(&like, v[M_TS]);
+    trace_time_ms(r->t, &like, v[M_TS]);
     if ((!user && !text_is(v[M_ROLE], "assistant")) || v[M_CONTENT].ptr == NULL) {
         trace_unknown_at(r->t, &like, trace_text(r->t, v[M_ROLE]), message);
         return;

@@ -55,12 +55,12 @@ static void take_meta(reading *r, ms_str meta)
     if (is_kind(member_at(meta, "source.subagent"), MS_JSON_STRING)) r->replays = true;
 }
 
-static use totals_of(ms_str usage)
+static use totals_of(reading *r, ms_str usage)
 {
     static const char *const names[USE_COUNTS] = {
         "input_tokens", "output_tokens", "cached_input_tokens", NULL,
         "reasoning_output_tokens"};
-    return tokens_in(usage, names);
+    return tokens_in(r->t, usage, names);
 }
 
 /* Adds the prompt of an event that no item has repeated. */
@@ -112,9 +112,9 @@ static void take_totals(reading *r, ms_str info, double when)
     ms_str all = member(info, "total_token_usage");
     ms_str last = member(info, "last_token_usage");
     if (!is_object(all)) return;
-    use now = totals_of(all), added = now, *old = &r->total;
+    use now = totals_of(r, all), added = now, *old = &r->total;
     bool falls = now.input < old->input || now.output < old->output;
-    if (falls && is_object(last)) added = totals_of(last);
+    if (falls && is_object(last)) added = totals_of(r, last);
     if (!falls) {
         added.input -= old->input;
         added.output -= old->output;

@@ -31,7 +31,7 @@ static void take_turn(reading *r, ms_str usage)
     static const char *const names[USE_COUNTS] = {
         "input_tokens", "output_tokens", "cached_input_tokens",
         "cache_write_input_tokens", "reasoning_output_tokens"};
-    use now = tokens_in(usage, names), u = now;
+    use now = tokens_in(r->t, usage, names), u = now;
     const use *old = &r->total;
     if (now.input >= old->input && now.output >= old->output) {
         u.input -= old->input;

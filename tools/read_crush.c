@@ -24,11 +24,18 @@ static const json_key keys[] = {
 
 static bool crush_shows(ms_str rows)
 {
-    ms_str row;
-    return is_kind(rows, MS_JSON_ARRAY) && ms_json_element(rows, 0, &row) &&
-           is_kind(member(row, "session_id"), MS_JSON_STRING) &&
-           is_kind(member(row, "role"), MS_JSON_STRING) &&
-           is_kind(member(row, "parts"), MS_JSON_STRING);
+    enum { FIRST = 64 };      /* one of these has its parts as text */
+    ms_json_iter it = ms_json_iterate(rows);
+    if (!is_kind(rows, MS_JSON_ARRAY)) return false;
+    for (int i = 0; i < FIRST && ms_json_next(&it); i++) {
+        ms_str row = it.value;
+        bool session = is_kind(member(row, "session_id"), MS_JSON_STRING);
+        bool role = is_kind(member(row, "role"), MS_JSON_STRING);
+        if ((session || role) && is_kind(member(row, "parts"), MS_JSON_STRING)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* The row that is being read. */
@@ -37,24 +44,22 @@ typedef struct crush_row {
     bool user, first;
 } crush_row;
 
-static void set_time(const crush_row *row, ms_envelope *m)
+static void set_time(reading *r, const crush_row *row, ms_envelope *m)
 {
-    uint64_t seconds = count_of(row->v[R_CREATED]);
-    m->has_time = seconds > 0 && seconds < 9000000000;
-    m->time_ns = m->has_time ? (int64_t)seconds * 1000000000 : 0;
+    trace_time_s(r->t, m, row->v[R_CREATED]);
 }
 
 static void put_unknown(reading *r, const crush_row *row, ms_str type, ms_str json)
 {
     ms_envelope when;
     memset(&when, 0, sizeof when);
-    set_time(row, &when);
+    set_time(r, row, &when);
     trace_unknown_at(r->t, &when, type, json);
 }
 
 static void put(reading *r, crush_row *row, ms_envelope *m)
 {
-    set_time(row, m);
+    set_time(r, row, m);
     put_piece(r, m, row->v[R_ID], &row->first);
 }
 
@@ -93,7 +98,8 @@ static ms_str rest_of(reading *r, ms_str data, const char *const *names, size_t 
     for (size_t i = 0; i < n; i++) {
         ms_str value = member(data, names[i]);
         bool text = is_kind(value, MS_JSON_STRING) && value.len > 2;
-        if (text || is_object(value)) rest_put(&extra, names[i], value);
+        bool list = is_kind(value, MS_JSON_ARRAY);
+        if (text || list || is_object(value)) rest_put(&extra, names[i], value);
     }
     return rest_end(&extra);
 }
@@ -150,7 +156,8 @@ static void put_part(reading *r, crush_row *row, ms_str part)
         else trace_incomplete(r->t, MS_STR("empty part"));
     } else if (text_is(type, "reasoning")) {
         put_reasoning(r, row, data);
-    } else if (text_is(type, "tool_call")) {
+    } else if (text_is(type, "tool_call") && is_kind(member(data, "name"),
+                                                     MS_JSON_STRING)) {
         ms_envelope m = call_of(r, member(data, "name"), member(data, "input"),
                                 member(data, "id"));
         put(r, row, &m);
@@ -185,7 +192,7 @@ static bool put_summary(reading *r, crush_row *row, ms_str parts)
     }
     if (buf.len == 0) return false;
     c.text = ms_buf_text(&buf);
-    set_time(row, &like);
+    set_time(r, row, &like);
     like.id = trace_text(r->t, row->v[R_ID]);
     put_compaction(r, &c, &like, none);
     row->first = false;
@@ -195,10 +202,15 @@ static bool put_summary(reading *r, crush_row *row, ms_str parts)
 static void begin_session(reading *r, const crush_row *row)
 {
     const char *folder = strstr(r->path, "/.crush/");
-    bool next = r->talk.ptr != NULL && !ms_str_equal(r->talk, row->v[R_SESSION]);
-    if (next) trace_new_session(r->t, trace_text(r->t, row->v[R_SESSION]));
-    else trace_session(r->t, trace_text(r->t, row->v[R_SESSION]));
-    r->talk = row->v[R_SESSION];
+    ms_str session = row->v[R_SESSION], none = {NULL, 0};
+    bool named = is_kind(session, MS_JSON_STRING) && session.len > 2;
+    if (!named) session = MS_STR("null");
+    if (r->talk.ptr != NULL && !ms_str_equal(r->talk, session)) {
+        trace_new_session(r->t, none);
+    }
+    if (named) trace_session(r->t, trace_text(r->t, session));
+    else session_of_path(r);
+    r->talk = session;
     trace_fact(r->t, "agent", MS_STR("crush"));
     trace_fact(r->t, "title", trace_text(r->t, row->v[R_TITLE]));
     trace_fact(r->t, "parent", trace_text(r->t, row->v[R_PARENT]));

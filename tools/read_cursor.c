@@ -41,9 +41,9 @@ typedef struct cursor_session {
 static void set_time(reading *r, ms_envelope *m, ms_str bubble)
 {
     ms_str when = member(bubble, "createdAt");
-    if (!is_kind(when, MS_JSON_STRING) && count_of(when) == 0) when = r->waited;
+    if (is_no_time(when)) when = r->waited;
     if (is_kind(when, MS_JSON_STRING)) trace_time_iso(r->t, m, when);
-    else trace_time_ms(m, when);
+    else trace_time_ms(r->t, m, when);
     r->waited = ms_str_n(NULL, 0);
 }
 
@@ -88,7 +88,8 @@ static void put_tool(reading *r, ms_str bubble, ms_str id, bool *first)
     ms_str status = member_at(tool, "additionalData.status"), none = {NULL, 0};
     bool bad = text_is(status, "error") || text_is(member(tool, "status"), "error") ||
                text_is(member(tool, "status"), "cancelled");
-    if (!has_args(args)) args = member(tool, "params");
+    bool none_raw = !has_args(args) || text_is(args, "{}");
+    if (none_raw) args = member(tool, "params");
     if (!has_text(call)) call = id;
     ms_envelope m = call_of(r, member(tool, "name"),
                             args.ptr == NULL || args.len == 2 ? none : args, call);
@@ -107,13 +108,16 @@ static void put_tool(reading *r, ms_str bubble, ms_str id, bool *first)
     put(r, &m, bubble, id, first);
 }
 
-/* Keeps what a user attached. */
-static void put_attached(reading *r, ms_str bubble)
+/* Keeps what is attached to a bubble, and of a user's what only the model's have as a
+ * rule. */
+static void put_attached(reading *r, ms_str bubble, bool user)
 {
-    static const char *const names[] = {"images", "attachedCodeChunks"};
-    for (size_t i = 0; i < COUNT_OF(names); i++) {
+    static const char *const names[] = {"images", "attachedCodeChunks", "thinking",
+                                        "toolFormerData", "errorDetails"};
+    for (size_t i = 0; i < (user ? COUNT_OF(names) : 2); i++) {
         ms_str value = member(bubble, names[i]);
-        if (has_value(value)) put_unknown(r, bubble, names[i], value);
+        bool empty = is_object(value) && !has_more(value, "", "", "");
+        if (has_value(value) && !empty) put_unknown(r, bubble, names[i], value);
     }
 }
 
@@ -145,8 +149,10 @@ static void put_answer(reading *r, ms_str bubble, ms_str id, bool *first)
         put_tool(r, bubble, id, first);
     } else if (has_args(member(tool, "rawArgs")) || has_args(member(tool, "params"))) {
         put_unknown(r, bubble, "tool without a name", bubble);
-    } else if (is_object(tool)) {
+    } else if (is_object(tool) && !has_value(member(tool, "result"))) {
         trace_incomplete(r->t, MS_STR("tool that never began"));
+    } else if (has_value(tool)) {
+        put_unknown(r, bubble, "tool without a name", tool);
     }
     if (has_value(error) && !said) {
         ms_envelope m = ms_assistant_message(ms_text(""));
@@ -173,7 +179,7 @@ static void take_bubble(reading *r, ms_str bubble, ms_str id)
     } else if (!user) {
         put_answer(r, bubble, id, &first);
     }
-    if (user) put_attached(r, bubble);
+    put_attached(r, bubble, user);
     bool kept = !user && (has_text(text) || has_text(member_at(bubble,
                                                               "toolFormerData.name")));
     if (has_value(blocks) && !kept) put_unknown(r, bubble, "code blocks", blocks);

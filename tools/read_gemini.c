@@ -40,7 +40,7 @@ static void take_tokens(reading *r, const ms_str *v)
     static const char *const names[USE_COUNTS] = {"input", "output", "cached", NULL,
                                                   "thoughts"};
     if (!is_object(v[G_TOKENS])) return;
-    use u = tokens_in(v[G_TOKENS], names);
+    use u = tokens_in(r->t, v[G_TOKENS], names);
     u.input += count_of(member(v[G_TOKENS], "tool"));
     u.output += u.reasoning;
     u.model = trace_text(r->t, v[G_MODEL]);

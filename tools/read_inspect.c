@@ -153,7 +153,7 @@ static void put_usage(reading *r, ms_str usage, ms_str model)
     static const char *const names[USE_COUNTS] = {
         "input_tokens", "output_tokens", "input_tokens_cache_read",
         "input_tokens_cache_write", "reasoning_tokens"};
-    use u = tokens_in(usage, names);
+    use u = tokens_in(r->t, usage, names);
     uint64_t total = count_of(member(usage, "total_tokens"));
     if (total != u.input + u.output) u.input += u.cached + u.written;
     u.model = trace_text(r->t, model);

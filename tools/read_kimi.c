@@ -39,13 +39,13 @@ static void put_unknown(reading *r, ms_str line, ms_str type, ms_str json)
 {
     ms_envelope when;
     memset(&when, 0, sizeof when);
-    trace_time_ms(&when, member(line, "time"));
+    trace_time_ms(r->t, &when, member(line, "time"));
     trace_unknown_at(r->t, &when, type, json);
 }
 
 static void put(reading *r, ms_envelope *m, ms_str line, ms_str id, bool *first)
 {
-    trace_time_ms(m, member(line, "time"));
+    trace_time_ms(r->t, m, member(line, "time"));
     if (is_side(r)) m->agent_key = trace_text(r->t, r->agent);
     put_piece(r, m, id, first);
 }
@@ -54,7 +54,7 @@ static use usage_of(reading *r, ms_str object)
 {
     static const char *const names[USE_COUNTS] = {
         "inputOther", "output", "inputCacheRead", "inputCacheCreation", NULL};
-    use u = tokens_in(object, names);
+    use u = tokens_in(r->t, object, names);
     u.input += u.cached + u.written;
     u.model = trace_text(r->t, r->model);
     return u;
@@ -111,15 +111,15 @@ static void put_calls(reading *r, ms_str line, ms_str calls, bool *first)
     }
 }
 
-/* more: JSON of what the result has beside what the model gets; absent: nothing. */
+/* rest: further members; absent: none. */
 static void put_result(reading *r, ms_str line, ms_str said, ms_str error, ms_str call,
-                       ms_str more)
+                       ms_str rest)
 {
     ms_str none = {NULL, 0};
     bool first = true;
     ms_envelope m = result_message(said_by(r, said), is_kind(error, MS_JSON_TRUE));
     m.call_id = trace_text(r->t, call);
-    if (more.ptr != NULL) m.extra = object_text(r, "{\"message\":", more, "}");
+    m.extra = rest;
     put(r, &m, line, none, &first);
 }
 
@@ -153,6 +153,19 @@ static void take_message(reading *r, ms_str line)
     put_calls(r, line, member(message, "toolCalls"), &first);
 }
 
+/* Returns what a result has beside what the model gets, as further members. */
+static ms_str rest_of_result(reading *r, ms_str result)
+{
+    leftover rest;
+    ms_str message = member(result, "message");
+    rest_begin(&rest, trace_arena(r->t));
+    if (message.ptr != NULL) rest_put(&rest, "message", message);
+    if (has_more(result, "output", "isError", "message")) {
+        rest_put(&rest, "result", result);
+    }
+    return rest_end(&rest);
+}
+
 static void take_event(reading *r, ms_str line)
 {
     ms_str event = member(line, "event"), type = member(event, "type"), none = {NULL, 0};
@@ -183,7 +196,7 @@ static void take_event(reading *r, ms_str line)
     } else if (text_is(type, "tool.result")) {
         ms_str output_of = is_object(result) ? member(result, "output") : result;
         put_result(r, line, output_of, member(result, "isError"),
-                   member(event, "toolCallId"), member(result, "message"));
+                   member(event, "toolCallId"), rest_of_result(r, result));
     } else if (text_is(type, "step.end") && is_object(member(event, "usage"))) {
         use u = usage_of(r, member(event, "usage"));
         u.answer = r->turn.ptr != NULL ? waiting_name(r) : trace_text(r->t, id);
@@ -212,7 +225,7 @@ static void kimi_read(reading *r, ms_str line)
         take_message(r, line);
     } else if (text_is(type, "context.append_loop_event")) {
         take_event(r, line);
-    } else if (text_is(type, "context.undo")) {
+    } else if (text_is(type, "context.undo") && count_of(member(line, "count")) > 0) {
         trace_take_back_prompts(r->t, count_of(member(line, "count")));
         trace_left_out(r->t, word);
     } else if (word.len == 0 || text_begins(word, MS_STR("context."))) {

@@ -54,14 +54,14 @@ static bool take_tokens(reading *r, ms_str info, ms_str from)
     return u.input + u.output > 0;
 }
 
-static void set_time(ms_envelope *m, ms_str info, ms_str when)
+static void set_time(reading *r, ms_envelope *m, ms_str info, ms_str when)
 {
-    trace_time_ms(m, when.ptr != NULL ? when : member_at(info, "time.created"));
+    trace_time_ms(r->t, m, when.ptr != NULL ? when : member_at(info, "time.created"));
 }
 
 static void put(reading *r, ms_envelope *m, ms_str info, ms_str when, bool *first)
 {
-    set_time(m, info, when);
+    set_time(r, m, info, when);
     r->said++;
     put_piece(r, m, member(info, "id"), first);
 }
@@ -121,7 +121,7 @@ static void put_part(reading *r, ms_str part, ms_str info, bool user, bool *firs
     } else {
         ms_envelope m;
         memset(&m, 0, sizeof m);
-        set_time(&m, info, when);
+        set_time(r, &m, info, when);
         trace_unknown_at(r->t, &m, trace_text(r->t, type), part);
     }
 }
@@ -150,7 +150,7 @@ static void put_summary(reading *r, ms_str info, ms_str parts, bool *first)
         c.cause = is_kind(cause, MS_JSON_TRUE) ? MS_STR("auto") : MS_STR("manual");
     }
     r->compaction = none;
-    trace_time_ms(&like, member_at(info, "time.created"));
+    trace_time_ms(r->t, &like, member_at(info, "time.created"));
     like.id = trace_text(r->t, member(info, "id"));
     put_compaction(r, &c, &like, none);
     r->said++;

@@ -54,7 +54,7 @@ static void take_stats(reading *r, ms_str value)
     memset(&now, 0, sizeof now);
     ms_json_iter it = ms_json_iterate(models);
     while (is_object(models) && ms_json_next(&it)) {
-        use u = tokens_in(member(it.value, "accumulated_token_usage"), names);
+        use u = tokens_in(r->t, member(it.value, "accumulated_token_usage"), names);
         now.input += u.input;
         now.output += u.output;
         now.cached += u.cached;

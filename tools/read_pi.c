@@ -42,7 +42,7 @@ static bool sts_shows(ms_str line)
 
 static void set_time(reading *r, ms_envelope *m, const ms_str *line, const ms_str *v)
 {
-    if (is_kind(v[M_TIME], MS_JSON_NUMBER)) trace_time_ms(m, v[M_TIME]);
+    if (is_kind(v[M_TIME], MS_JSON_NUMBER)) trace_time_ms(r->t, m, v[M_TIME]);
     else trace_time_iso(r->t, m, v[M_TIME].ptr != NULL ? v[M_TIME] : line[L_TIME]);
 }
 
@@ -96,7 +96,7 @@ static void take_usage(reading *r, ms_str id, const ms_str *v)
     static const char *const names[USE_COUNTS] = {"input", "output", "cacheRead",
                                                   "cacheWrite", NULL};
     if (!is_object(v[M_USAGE])) return;
-    use u = tokens_in(v[M_USAGE], names);
+    use u = tokens_in(r->t, v[M_USAGE], names);
     u.input += u.cached + u.written;
     u.cost_text = member_at(v[M_USAGE], "cost.total");
     u.model = trace_text(r->t, v[M_MODEL]);

@@ -52,9 +52,10 @@ static void put(reading *r, ms_envelope *m, const ms_str *v, bool *first)
 
 /* Returns the tokens that an object counts. The output of a provider can be without its
  * thoughts: then the total has them. */
-static use tokens_of(ms_str object, const char *const names[USE_COUNTS], const char *all)
+static use tokens_of(reading *r, ms_str object, const char *const names[USE_COUNTS],
+                     const char *all)
 {
-    use u = tokens_in(object, names);
+    use u = tokens_in(r->t, object, names);
     if (count_of(member(object, all)) >= u.input + u.output + u.reasoning) {
         u.output += u.reasoning;
     }
@@ -71,15 +72,17 @@ static void put_waiting(reading *r)
     r->turn = ms_str_n(NULL, 0);
 }
 
-static void take_telemetry(reading *r, ms_str event)
+/* id: of the entry, for an answer without one. */
+static void take_telemetry(reading *r, ms_str event, ms_str id)
 {
     static const char *const names[USE_COUNTS] = {
         "input_token_count", "output_token_count", "cached_content_token_count", NULL,
         "thoughts_token_count"};
     if (!text_is(member(event, "event.name"), "qwen-code.api_response")) return;
     put_waiting(r);
-    r->total = tokens_of(event, names, "total_token_count");
+    r->total = tokens_of(r, event, names, "total_token_count");
     r->turn = member(event, "response_id");
+    if (!is_kind(r->turn, MS_JSON_STRING) || r->turn.len <= 2) r->turn = id;
     r->model = member(event, "model");
 }
 
@@ -88,7 +91,7 @@ static void take_usage(reading *r, const ms_str *v)
     static const char *const names[USE_COUNTS] = {
         "promptTokenCount", "candidatesTokenCount", "cachedContentTokenCount", NULL,
         "thoughtsTokenCount"};
-    use u = tokens_of(v[Q_USAGE], names, "totalTokenCount");
+    use u = tokens_of(r, v[Q_USAGE], names, "totalTokenCount");
     u.input += count_of(member(v[Q_USAGE], "toolUsePromptTokenCount"));
     bool told = r->turn.ptr != NULL && r->total.output == u.output;
     u.answer = trace_text(r->t, told ? r->turn : v[Q_UUID]);
@@ -96,17 +99,6 @@ static void take_usage(reading *r, const ms_str *v)
     if (told) r->turn = ms_str_n(NULL, 0);
     if (!is_side(v)) put_use(r, &u);
     else if (!is_no_use(&u)) trace_incomplete(r->t, MS_STR("usage of a subagent"));
-}
-
-/* Returns whether an object has a member beside these. */
-static bool has_more(ms_str object, const char *a, const char *b, const char *c)
-{
-    ms_json_iter it = ms_json_iterate(object);
-    while (is_object(object) && ms_json_next(&it)) {
-        bool named = text_is(it.key, a) || text_is(it.key, b) || text_is(it.key, c);
-        if (!named && !is_kind(it.value, MS_JSON_NULL)) return true;
-    }
-    return false;
 }
 
 /* What the response has beside the text that the model gets stays in "extra". */
@@ -139,6 +131,20 @@ static void put_text(reading *r, ms_str part, bool user, const ms_str *v, bool *
     put(r, &m, v, first);
 }
 
+/* Returns whether a part has data beside a call or a result of which a message has the
+ * text. */
+static bool acts_more(ms_str part)
+{
+    static const char *const data[] = {"inlineData", "fileData", "executableCode",
+                                       "codeExecutionResult"};
+    bool more = has_more(member(part, "functionResponse"), "id", "name", "response") ||
+                has_more(member(part, "functionCall"), "id", "name", "args");
+    for (size_t i = 0; i < COUNT_OF(data); i++) {
+        more = more || member(part, data[i]).ptr != NULL;
+    }
+    return more;
+}
+
 static void put_part(reading *r, ms_str part, bool user, const ms_str *v, bool *first)
 {
     ms_str call = member(part, "functionCall"), result = member(part, "functionResponse");
@@ -152,14 +158,14 @@ static void put_part(reading *r, ms_str part, bool user, const ms_str *v, bool *
                                 member(call, "id"));
         put(r, &m, v, first);
     }
-    if (acts || (text && !more)) return;
-    if (!is_object(part)) {
+    if (!is_object(part) || (acts && acts_more(part))) {
         ms_envelope when;
         memset(&when, 0, sizeof when);
         trace_time_iso(r->t, &when, v[Q_TIME]);
         trace_unknown_at(r->t, &when, MS_STR("part"), part);
         return;
     }
+    if (acts || (text && !more)) return;
     ms_value list = ms_json(object_text(r, "[", part, "]"));
     ms_envelope m = user ? ms_user_message(list) : ms_assistant_message(list);
     if (text && user && !is_side(v)) {
@@ -235,7 +241,7 @@ static void qwen_read(reading *r, ms_str line)
     trace_entry(r->t, v[Q_UUID], v[Q_PARENT],
                 (typed ? ENTRY_PROMPT : 0) | (is_side(v) ? ENTRY_SIDE : 0));
     trace_entry_text(r->t, line);
-    take_telemetry(r, member(v[Q_PAYLOAD], "uiEvent"));
+    take_telemetry(r, member(v[Q_PAYLOAD], "uiEvent"), v[Q_UUID]);
     if (!is_kind(parts, MS_JSON_ARRAY)) {
         bool sums = text_is(v[Q_SUBTYPE], "chat_compression");
         if (sums && put_summary(r, v)) return;

@@ -89,14 +89,20 @@ void set_writing(const options *o, ms_log_desc *desc)
 bool is_log(const char *path)
 {
     static const char magic[] = "\x89MSL\r\n\x1a\n";
+    static const off_t pages[] = {0, 4096}; /* the first one can be damaged */
     char found[sizeof magic - 1];
     struct stat st;
+    bool log = false;
     if (stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return false;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return false;
-    ssize_t n = read(fd, found, sizeof found);
+    for (size_t i = 0; i < COUNT_OF(pages) && !log; i++) {
+        bool there = lseek(fd, pages[i], SEEK_SET) == pages[i] &&
+                     read(fd, found, sizeof found) == (ssize_t)sizeof found;
+        log = there && memcmp(found, magic, sizeof found) == 0;
+    }
     close(fd);
-    return n == (ssize_t)sizeof found && memcmp(found, magic, sizeof found) == 0;
+    return log;
 }
 
 int open_log(job *j, const char *path, const ms_log_desc *how)

@@ -929,7 +929,21 @@ static ms_str use_text(trace *t, const use *u)
     return note_end(&n, &t->kept);
 }
 
-use tokens_in(ms_str object, const char *const names[USE_COUNTS])
+/* Returns a count of tokens. One that is there and no number, below 0, or so large that
+ * sums would wrap, counts as incomplete, and is 0. */
+static uint64_t tokens_of(trace *t, ms_str value)
+{
+    double number;
+    bool whole = is_kind(value, MS_JSON_NUMBER) &&
+                 ms_json_f64(value, &number) == MS_OK && number >= 0 && number <= 1e15;
+    if (whole) return count_of(value);
+    if (t != NULL && value.ptr != NULL && !is_kind(value, MS_JSON_NULL)) {
+        trace_incomplete(t, MS_STR("token count that cannot be read"));
+    }
+    return 0;
+}
+
+use tokens_in(trace *t, ms_str object, const char *const names[USE_COUNTS])
 {
     use u;
     size_t n = 0;
@@ -946,7 +960,7 @@ use tokens_in(ms_str object, const char *const names[USE_COUNTS])
         used[n++] = all[i];
     }
     pick(object, keys, n, values);
-    for (size_t i = 0; i < n; i++) *used[i] = count_of(values[i]);
+    for (size_t i = 0; i < n; i++) *used[i] = tokens_of(t, values[i]);
     return u;
 }
 
@@ -955,7 +969,7 @@ void use_of_response(ms_str response, ms_arena *arena, use *u)
     static const char *const names[USE_COUNTS] = {
         "prompt_tokens", "completion_tokens", NULL, "cache_creation_input_tokens", NULL};
     ms_str usage = member(response, "usage");
-    *u = tokens_in(usage, names);
+    *u = tokens_in(NULL, usage, names);
     u->cached = count_of(member_at(usage, "prompt_tokens_details.cached_tokens"));
     u->reasoning = count_of(member_at(usage,
                                       "completion_tokens_details.reasoning_tokens"));
@@ -1059,12 +1073,32 @@ void trace_time_iso(trace *t, ms_envelope *m, ms_str value)
     trace_incomplete(t, MS_STR("time that cannot be read"));
 }
 
-void trace_time_ms(ms_envelope *m, ms_str value)
+bool is_no_time(ms_str value)
 {
-    double ms = number_of(value);
-    if (ms <= 0 || ms > 9e15 / 1e3) return;
-    m->has_time = true;
-    m->time_ns = (int64_t)(ms * 1e3 + 0.5) * 1000;
+    double number;
+    if (value.ptr == NULL || is_kind(value, MS_JSON_NULL)) return true;
+    return is_kind(value, MS_JSON_NUMBER) && ms_json_f64(value, &number) == MS_OK &&
+           number >= 0 && number <= 0;
+}
+
+/* Sets a time of so many units in a second. One after the year 2255 is none. */
+static void set_number_time(trace *t, ms_envelope *m, ms_str value, double units)
+{
+    double us = number_of(value) / units * 1e6;
+    m->has_time = us > 0 && us <= 9e15;
+    m->time_ns = m->has_time ? (int64_t)(us + 0.5) * 1000 : 0;
+    if (m->has_time || is_no_time(value)) return;
+    trace_incomplete(t, MS_STR("time that cannot be read"));
+}
+
+void trace_time_ms(trace *t, ms_envelope *m, ms_str value)
+{
+    set_number_time(t, m, value, 1e3);
+}
+
+void trace_time_s(trace *t, ms_envelope *m, ms_str value)
+{
+    set_number_time(t, m, value, 1);
 }
 
 

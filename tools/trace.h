@@ -98,9 +98,10 @@ bool is_no_use(const use *u);
 void trace_total(trace *t, ms_str dollars);
 
 /* Returns the tokens that an object of the file counts in members of these names: input,
- * output, cached, written, reasoning. NULL: the format has no such member. */
+ * output, cached, written, reasoning. NULL: the format has no such member. What cannot be
+ * read counts as incomplete; without a trace it does not. */
 enum { USE_COUNTS = 5 };
-use tokens_in(ms_str object, const char *const names[USE_COUNTS]);
+use tokens_in(trace *t, ms_str object, const char *const names[USE_COUNTS]);
 
 /* Reads the usage in a chat completion's response, as OpenAI and LiteLLM write it. */
 void use_of_response(ms_str response, ms_arena *arena, use *u);
@@ -136,7 +137,10 @@ void trace_take_back_others(trace *t, ms_str list);
 /* Sets m->time from a time in the forms of transcripts. One that is there and cannot be
  * read counts as incomplete. */
 void trace_time_iso(trace *t, ms_envelope *m, ms_str value);
-void trace_time_ms(ms_envelope *m, ms_str value);
+void trace_time_ms(trace *t, ms_envelope *m, ms_str value);
+void trace_time_s(trace *t, ms_envelope *m, ms_str value);
+/* Returns whether a value stands for no time: it is absent, null or 0. */
+bool is_no_time(ms_str value);
 
 /* Returns "name" for "dir/name.jsonl.zst", to name a session without a name. */
 ms_str stem_text(const char *path);

@@ -118,6 +118,59 @@ controls_of_the_tool()
     control unread_lists_of_the_hidden_not_told tool test_tool_transcripts \
         sync_says_that_what_it_hid_cannot_be_read 100 \
         tools/identity.c:read_hidden 'all->unread = true;' ''
+    control odd_row_hides_a_database tool test_tool_transcripts \
+        odd_row_of_a_database_hides_no_other_one 100 \
+        tools/read_crush.c:crush_shows '(session || role) &&' 'session && role &&'
+    control rows_of_no_session_not_told tool test_tool_transcripts \
+        odd_row_of_a_database_hides_no_other_one 100 \
+        tools/database.c:database_sessions 'nameless > 0 && arrlenu' 'false && arrlenu'
+    control unread_time_of_a_number_not_counted tool test_tool_transcripts \
+        time_of_a_database_that_cannot_be_read_is_counted 100 \
+        tools/trace.c:set_number_time \
+        'trace_incomplete(t, MS_STR("time that cannot be read"));' '(void)t;'
+    control replaced_bytes_of_a_database_not_counted tool test_tool_transcripts \
+        bytes_of_a_database_that_are_no_UTF_8_are_counted 100 \
+        tools/database.c:put_row '!ms_utf8_check(value, NULL)' 'false'
+    control orphans_of_cursor_not_counted tool test_tool_transcripts \
+        bubbles_of_no_composer_are_counted_by_sync 100 \
+        tools/read_cursor.c:cursor_read \
+        'trace_incomplete(r->t, MS_STR("bubble of no composer"));' ''
+    control unknown_rows_are_messages tool test_tool_transcripts \
+        database_with_other_rows_is_refused 100 \
+        tools/formats.c:rows_load 'bool rows = code == FINE &&' 'bool rows = false &&'
+    control orphans_of_a_tree_not_told tool test_tool_transcripts \
+        what_a_tree_of_opencode_lacks_is_told 100 \
+        tools/formats.c:complain_of_orphans 'if (n > 0) {' 'if (false) {'
+    control message_without_an_id_skipped tool test_tool_transcripts \
+        what_a_tree_of_opencode_lacks_is_told 100 \
+        tools/formats.c:grow_session 'g->damaged = true;' ''
+    control unread_token_count_not_told tool test_tool_transcripts \
+        token_count_that_cannot_be_read_is_counted 100 \
+        tools/trace.c:tokens_of 'trace_incomplete(t, MS_STR("token count that cannot be' \
+        '(void)(MS_STR("token count that cannot be'
+    control huge_token_count_is_summed tool test_tool_transcripts \
+        token_count_that_cannot_be_read_is_counted 100 \
+        tools/trace.c:tokens_of 'number >= 0 && number <= 1e15' 'number >= 0'
+    control strange_time_of_a_session_is_none tool test_tool_transcripts \
+        row_of_a_database_that_grows_by_a_round_number_is_read_again 100 \
+        tools/database.c:changed_of '(int64_t)(hash_text(ms_str_of(text)) >> 1)' '0'
+    control undo_without_a_count_is_silent tool test_tool_transcripts \
+        what_kimi_code_cannot_mean_is_kept_and_counted 100 \
+        tools/read_kimi.c:kimi_read \
+        'text_is(type, "context.undo") && count_of(member(line, "count")) > 0' \
+        'text_is(type, "context.undo")'
+    control picture_of_a_result_dropped tool test_tool_transcripts \
+        what_qwen_code_has_beside_a_call_or_result_is_kept 100 \
+        tools/read_qwen.c:put_part '(acts && acts_more(part))' 'false'
+    control answer_without_an_id_has_no_usage tool test_tool_transcripts \
+        answer_of_qwen_code_without_an_id_has_its_usage 100 \
+        tools/read_qwen.c:take_telemetry 'r->turn = id;' 'r->turn = r->turn;'
+    control passed_over_in_silence tool test_tool_log \
+        what_a_folder_has_without_messages_is_counted 100 \
+        tools/intake.c:take_path 'if (passed.n > 0)' 'if (false)'
+    control copy_of_the_first_page_not_seen tool test_tool_log \
+        log_whose_first_page_is_damaged_is_read_by_its_copy 100 \
+        tools/store.c:is_log '{0, 4096}' '{0, 0}'
     control redacted_message_comes_back tool test_tool_transcripts \
         sync_hides_what_is_gone_and_brings_back_nothing_redacted 100 \
         tools/trace.c:is_redacted '(flags & MS_FLAG_REDACTED) != 0 ||

@@ -65,7 +65,7 @@ session <<'END'
 == folder_is_examined_file_by_file_and_a_tree_whole
 $ tree
 doctor $tmp/many => many/a.jsonl: claude-code, nothing is wrong => many/b.jsonl: claude-code, 1 fault -> 3
-doctor $tmp/tree => tree: messages, nothing is wrong
+doctor $tmp/tree => tree: messages, nothing is wrong -> 0 tree: passed over 2 files without messages, the first is .*/SOURCE.md$
 
 == folder_with_a_file_that_is_all_damage_is_not_whole
 $ mkdir $tmp/lost $tmp/bare; printf '{"type":"user","uuid":"a","torn' >$tmp/lost/torn.jsonl; echo text >$tmp/lost/readme.txt; : >$tmp/lost/empty.jsonl

@@ -607,6 +607,17 @@ info $log => ^cut . -> 3 *
 repair $log $tmp/o.log => ^copied +[1-3][0-9] messages -> 3 *
 verify $tmp/o.log => ^verdict +whole
 
+== log_whose_first_page_is_damaged_is_read_by_its_copy
+$ head -n 3 $demo >$tmp/three.jsonl
+import $tmp/page.log $tmp/three.jsonl
+$ printf XXXXXXXX | dd of=$tmp/page.log conv=notrunc 2>/dev/null
+view $tmp/page.log =3> . -> 0 *
+
+== what_a_folder_has_without_messages_is_counted
+$ mkdir -p $tmp/beside; cp $tmp/three.jsonl $tmp/beside/a.jsonl; cp $tmp/page.log $tmp/beside/b.log; echo word >$tmp/beside/c.txt; : >$tmp/beside/d.jsonl
+view $tmp/beside =3> . -> 0 beside: passed over 2 files without messages, the first is .*/b.log$
+import $tmp/beside.log $tmp/beside => ^appended +3 -> 0 beside: passed over 2 files without messages
+
 == file_that_is_no_log_yet_is_not_called_whole
 $ head -c 400 $log >$tmp/cut.log; : >$tmp/none.log
 verify $tmp/cut.log => ^verdict +no log: 400 bytes of a creation that did not end, or of a log that was cut$ -> 3

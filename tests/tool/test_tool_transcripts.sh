@@ -961,6 +961,104 @@ else
     echo "skip cursor: no sqlite3 of python3"
 fi
 
+# Databases whose rows are odd. database FILE SQL: makes one.
+if python3 -c 'import sqlite3' 2>/dev/null; then
+    mkdir -p "$tmp/rows"
+    database()
+    {
+        python3 -c 'import sqlite3, sys; sqlite3.connect(sys.argv[1]).executescript(sys.argv[2])' "$tmp/rows/$1" "$2"
+    }
+    # said TEXT: the parts of a message of Crush. bubble ID VALUE: a row of Cursor.
+    said() { printf "'[{\"type\":\"text\",\"data\":{\"text\":\"%s\"}}]'" "$1"; }
+    bubble() { printf "insert into cursorDiskKV values ('%s', '%s');" "$1" "$2"; }
+    crush_tables='create table goose_db_version (id);
+        create table sessions (id, title, parent_session_id, summary_message_id, updated_at);
+        create table messages (id, session_id, role, parts, created_at, updated_at);
+        insert into sessions values ("s1", "one", null, null, 1750000000), ("s2", "two", null, null, null);'
+    cursor_tables='create table ItemTable (key text unique, value blob);
+        create table cursorDiskKV (key text unique, value blob);'
+    database null.db "$crush_tables insert into messages values
+        ('m1', 's1', 'user', $(said 'hello one'), 1750000000, 1750000000), ('m2', 's2', 'user', $(said 'hello two'), 1750000000, null),
+        ('m3', null, 'user', $(said 'of nobody'), 1750000000, 1), ('m4', '', null, $(said 'no role'), 1750000000, 1)"
+    database time.db "$crush_tables insert into messages values
+        ('m1', 's1', 'user', $(said 'with a fraction'), 1750000000.25, 1), ('m2', 's1', 'user', $(said 'words'), '2025-06-15', 1),
+        ('m3', 's1', 'user', $(said 'absent'), null, 1), ('m4', 's1', 'user', $(said 'below'), -5, 1), ('m5', 's1', 'user', $(said 'far'), 99999999999999, 1)"
+    database bytes.db "$crush_tables insert into messages values ('m1', 's1', 'user', cast(x'5b7b2274797065223a2274657874222c2264617461223a7b2274657874223a22ff626164227d7d5d' as text), 1, 1)"
+    database bare.db "$crush_tables alter table messages drop column parts; insert into messages values ('m1', 's1', 'user', 1, 1)"
+    database odd.db "$crush_tables insert into messages values ('m1', 's1', 'assistant', '[{\"type\":\"tool_call\",\"data\":{\"id\":\"c\",\"name\":9,\"input\":\"NAMELESS\"}},{\"type\":\"tool_result\",\"data\":{\"tool_call_id\":\"c\",\"content\":\"r\",\"metadata\":[\"LISTED\"]}}]', 1, 1)"
+    database time.vscdb "$cursor_tables $(bubble composerData:A '{"createdAt":1750000000000,"fullConversationHeadersOnly":[{"bubbleId":"4"},{"bubbleId":"1"},{"bubbleId":"2"},{"bubbleId":"3"}]}')
+        $(bubble bubbleId:A:1 '{"type":1,"text":"below","createdAt":-5}') $(bubble bubbleId:A:2 '{"type":2,"text":"far","createdAt":1e30}')
+        $(bubble bubbleId:A:3 '{"type":2,"text":"object","createdAt":{"a":1}}') $(bubble bubbleId:A:4 '{"type":2,"text":"none","createdAt":0}')"
+    database orphan.vscdb "$cursor_tables $(bubble bubbleId:Z:1 '{"type":1,"text":"of none"}') $(bubble composerData:A '{"conversation":[{"type":1,"text":"hi"}]}')
+        insert into cursorDiskKV values ('composerData:N', null); $(bubble bubbleId:N:1 '{"type":1,"text":"of nothing"}')"
+    database alone.vscdb "$cursor_tables $(bubble bubbleId:Z:1 '{"type":1,"text":"of none"}')"
+    database odd.vscdb "$cursor_tables $(bubble composerData:A '{"fullConversationHeadersOnly":[{"bubbleId":"1"},{"bubbleId":"2"},{"bubbleId":"3"},{"bubbleId":"4"}]}')
+        $(bubble bubbleId:A:1 '{"type":1,"text":"u","toolFormerData":{"name":"x","result":"USERTOOL"},"thinking":"USERTHINKS","errorDetails":{}}') $(bubble bubbleId:A:2 '{"type":2,"text":"a","images":["PICTURE"]}')
+        $(bubble bubbleId:A:3 '{"type":2,"toolFormerData":{"name":5,"result":"NONAME"}}') $(bubble bubbleId:A:4 '{"type":2,"toolFormerData":{"name":"n","rawArgs":"{}","params":"{\"p\":\"PARAMS\"}"}}')"
+    session <<'END'
+== odd_row_of_a_database_hides_no_other_one
+view $tmp/rows/null.db =4> => s1 .* hello one => s2 .* hello two => null.db .* crush:role => null.db .* of nobody -> 0 unknown, kept whole: 1 crush:role$
+sync $tmp/rows/null.log $tmp/rows/null.db => ^messages +3 new -> 0 null.db: left out 1 row of no session$
+view $tmp/rows/null.log =2> hello
+view $tmp/rows/odd.db --json => NAMELESS => LISTED -> 0 1 crush:tool_call
+view $tmp/rows/odd.vscdb --json => USERTOOL => USERTHINKS => PICTURE => NONAME => PARAMS =1> "args" -> 0 1 cursor:thinking, 1 cursor:toolFormerData, 1 cursor:images, 1 cursor:tool without a name$
+
+== time_of_a_database_that_cannot_be_read_is_counted
+view $tmp/rows/time.db =5> => 2025-06-15T15:06:40.25Z .* with a fraction|2025-06-15T15:06:40Z .* with a fraction -> 0 empty or incomplete: 3 time that cannot be read$
+view $tmp/rows/time.vscdb =4> => 2025-06-15T15:06:40Z .* none -> 0 empty or incomplete: 3 time that cannot be read$
+
+== bytes_of_a_database_that_are_no_UTF_8_are_counted
+view $tmp/rows/bytes.db => bad -> 0 bytes.db: bad UTF-8 was replaced by U.FFFD in 1 value$
+sync $tmp/rows/bytes.log $tmp/rows/bytes.db => ^messages +1 new -> 0 bytes.db: bad UTF-8 was replaced by U.FFFD in 1 value$
+
+== bubbles_of_no_composer_are_counted_by_sync
+sync $tmp/rows/orphan.log $tmp/rows/orphan.vscdb => ^messages +1 new => ^left out   2 empty or incomplete: 2 bubble of no composer$ -> 0 *
+sync $tmp/rows/orphan.log $tmp/rows/orphan.vscdb => ^files +0 read, 3 unchanged -> 0
+view $tmp/rows/alone.vscdb -> 0 left out, empty or incomplete: 1 bubble of no composer$
+
+== database_without_rows_is_an_empty_file
+$ database none.db "$crush_tables"
+sync $tmp/rows/none.log $tmp/rows/none.db => ^left out   1 empty file$ -> 0
+
+== row_of_a_database_that_grows_by_a_round_number_is_read_again
+$ cp $tmp/rows/null.db $tmp/rows/grown.db; cp $tmp/rows/odd.vscdb $tmp/rows/grown.vscdb
+sync --quiet $tmp/rows/grown.log $tmp/rows/grown.db $tmp/rows/grown.vscdb -> 0 *
+$ database grown.db "update messages set parts = replace(parts, 'hello one', 'hello one' || printf('%1000s', 'END')) where id = 'm1'"; database grown.vscdb "update cursorDiskKV set value = replace(value, 'NONAME', 'NONAME' || printf('%1000s', 'END')) where key = 'bubbleId:A:3'"
+sync $tmp/rows/grown.log $tmp/rows/grown.db $tmp/rows/grown.vscdb => ^files +2 read, 2 unchanged -> 0 *
+$ database grown.db "update messages set updated_at = -1761246860000000 where id = 'm1'; update sessions set updated_at = 1761246860000000"
+sync --quiet $tmp/rows/grown.log $tmp/rows/grown.db -> 0 *
+$ database grown.db "update messages set parts = replace(parts, 'hello one', 'hello again one') where id = 'm1'"
+sync $tmp/rows/grown.log $tmp/rows/grown.db => ^files +1 read, 2 unchanged -> 0 *
+
+== database_with_other_rows_is_refused
+view $tmp/rows/bare.db -> 1 bare.db: its tables are named as a known program's, but their rows are others$
+sync $tmp/rows/bare.log $tmp/rows/bare.db => ^messages +0 new -> 1 bare.db: its tables are named
+END
+else
+    echo "skip rows: no sqlite3 of python3"
+fi
+
+# tree_of_opencode [COMMAND...]: a tree of files anew, changed by a command in its folder.
+tree_of_opencode()
+{
+    rm -rf "$tmp/lacking" "$tmp/lacking.log" && cp -r "$shared/opencode-storage" "$tmp/lacking" &&
+        chmod -R u+w "$tmp/lacking" && rm -r "$tmp/lacking"/{SOURCE.md,migration} &&
+        (cd "$tmp/lacking" && "$@")
+}
+session <<'END'
+== what_a_tree_of_opencode_lacks_is_told
+$ tree_of_opencode true
+view $tmp/lacking =12> . -> 0
+$ tree_of_opencode rm session/proj_test/ses_s_stage0_large.json
+sync $tmp/lacking.log $tmp/lacking => ^messages +4 new -> 0 lacking: left out 4 files of messages without their session, the first is .*/message/s_stage0_large/msg_0001.json$
+$ tree_of_opencode rm message/s_stage0_large/msg_0002.json
+sync $tmp/lacking.log $tmp/lacking => ^messages +7 new -> 0 lacking: left out 8 files of parts without their message, the first is .*/part/m_assistant_large_1/001.json$
+$ tree_of_opencode sed -i 's/"id"/"name"/' message/s_stage0_large/msg_0002.json
+sync $tmp/lacking.log $tmp/lacking => ^messages +7 new -> 3 ses_s_stage0_large.json: a message without an id; left out
+$ tree_of_opencode sed -i 's/"id"/"name"/' session/proj_test/ses_s_stage0_large.json
+sync $tmp/lacking.log $tmp/lacking => ^messages +4 new -> 1 ses_s_stage0_large.json: a session without an id; left out
+END
+
 # A session as Kimi Code 2.1 wrote it, without its system prompt and tools; a subagent.
 kimi=$tmp/kimi/wd/session_k
 mkdir -p "$kimi/agents/main" "$kimi/agents/agent-1" "$tmp/kimi.2/session_k/agents/main"
@@ -997,6 +1095,14 @@ usage $tmp/kimi.odd.jsonl => ^ +4 +3106 +7 +900 +71 -> 3 left out|unknown
 == what_kimi_code_has_in_other_shapes_is_kept
 $ printf '%s\n' '{"type":"context.append_message","message":{"role":"user","content":"go","id":"m0"}}' '{"type":"context.append_message","message":{"role":"assistant","content":"x","id":"m1","toolCalls":{"a":"OBJCALLS"}}}' '{"type":"context.append_message","message":{"role":"assistant","content":"y","id":"m2","toolCalls":["STRCALL",{"id":"d","function":{"name":"FNAME","arguments":"{\"k\":1}"}},{"id":"e","name":"NAME","arguments":"{}"}]}}' '{"type":"context.append_loop_event","event":{"type":"tool.result","toolCallId":"d","result":"STRRESULT"}}' '{"type":"context.append_loop_event","event":{"type":"tool.result","toolCallId":"e","result":{"output":"OUT","message":"MSGOUT"}}}' '{"type":"context.append_loop_event","event":{"type":"content.part","uuid":"t","part":{"type":"think","think":"hm","encrypted":"ENC"}}}' >$kimi.shapes
 view --json $kimi.shapes =10> => OBJCALLS => STRCALL => "tool":"FNAME","args":\{"k":1\}.*"d" => "tool":"NAME" => observation.*"STRRESULT".*"d" => "OUT".*"extra":\{"message":"MSGOUT" => "hm".*ENC -> 0 1 kimi-code:toolCalls, 1 kimi-code:call
+
+== what_kimi_code_cannot_mean_is_kept_and_counted
+$ printf '%s\n' '{"type":"context.append_message","message":{"role":"user","content":"go"},"time":"2025-06-15"}' '{"type":"context.append_message","message":{"role":"user","content":"on"},"time":-1}' '{"type":"context.append_loop_event","event":{"type":"tool.result","toolCallId":"e","result":{"content":"ELSEWHERE"}}}' '{"type":"context.append_loop_event","event":{"type":"tool.result","toolCallId":"f","result":{"output":"o","isError":false}}}' '{"type":"context.undo","count":"1"}' '{"type":"context.undo"}' >$kimi.odder
+view --json $kimi.odder =6> => "go" => "on" => "extra":.*ELSEWHERE =1> "extra" -> 0 2 time that cannot be read|2 kimi-code:context.undo
+
+== token_count_that_cannot_be_read_is_counted
+$ printf '%s\n' '{"type":"context.append_message","message":{"role":"assistant","content":"a"}}' '{"type":"context.append_loop_event","event":{"type":"step.end","uuid":"e","usage":{"inputOther":1500.0,"output":"12","inputCacheRead":-3,"inputCacheCreation":null}}}' '{"type":"context.append_loop_event","event":{"type":"step.end","uuid":"f","usage":{"inputOther":18446744073709551615,"output":7,"inputCacheRead":10}}}' >$kimi.counts
+usage $kimi.counts => ^ +2 +1500 +0 +10 +7 -> 0 incomplete: 3 token count that cannot be read$
 
 == line_that_kimi_code_has_twice_is_read_once
 $ awk '{ print; print }' $streams/kimi.jsonl >$kimi.twice
@@ -1109,6 +1215,10 @@ view --raw $gpt.torn.json => it is done|the end -> 3 left out|skipped
 == list_whose_first_elements_are_none_is_an_export_of_chatgpt
 view --json $gpt.more.json =5> => call it => "tool":"py","args":\{"a":1\}.*SECONDPART => "observation".*"call_id":"q" -> 0 2 chatgpt:conversation
 
+== what_chatgpt_has_in_other_types_is_kept_and_counted
+$ echo '{"conversation_id":"g","current_node":"n","mapping":{"n":{"id":"n","parent":null,"children":[],"message":{"id":"n","create_time":"1767261600","author":{"role":"assistant"},"content":{"content_type":"thoughts","thoughts":["STRAY"]}}}}}' >$gpt.types.json
+view --json $gpt.types.json => STRAY =0> "time" -> 0 1 time that cannot be read|1 chatgpt:thoughts
+
 == conversation_that_an_export_of_chatgpt_has_twice_is_read_once
 view $gpt.twice.json =3> => ^1 .* call it => ^2 .* py => ^3 .* observation -> 0 *
 END
@@ -1156,6 +1266,14 @@ history $qwen/odd.jsonl --format openai => stays.*end =0> aside|away -> 3 left o
 == part_of_qwen_code_with_more_than_a_text_loses_nothing
 $ printf '%s\n' '{"uuid":"a","parentUuid":null,"sessionId":"q9","type":"user","message":{"role":"user","parts":[{"text":"hi","inlineData":{"data":"BOTH"}}]}}' '{"uuid":"b","parentUuid":"a","sessionId":"q9","type":"assistant","message":{"role":"model","parts":[{"text":"txt","thoughtSignature":"s","functionCall":{"id":"c1","name":"n","args":{"a":"CALLED"}}},{"text":"plain","thoughtSignature":"s"}]}}' '{"uuid":"c","parentUuid":"b","sessionId":"q9","type":"tool_result","message":{"role":"user","parts":[{"functionResponse":{"id":"c1","name":"n","response":{"output":"okout","error":null,"other":"MORE"}}},{"functionResponse":{"id":"c1","name":"n","response":{"output":"only"}}}]}}' >$qwen/more.jsonl
 view --json $qwen/more.jsonl =6> => "hi".*BOTH => "assistant_message".*"txt" => "args":\{"a":"CALLED"\} => :"plain" => observation".*"okout".*"extra":\{"response".*MORE => :"only" =1> "extra" -> 0 *
+
+== what_qwen_code_has_beside_a_call_or_result_is_kept
+$ printf '%s\n' '{"uuid":"a","parentUuid":null,"sessionId":"q8","type":"user","message":{"role":"user","parts":[{"text":"hi"}]}}' '{"uuid":"b","parentUuid":"a","sessionId":"q8","type":"assistant","message":{"role":"model","parts":[{"functionCall":{"id":"c1","name":"n","args":{}},"inlineData":{"data":"BESIDE"}}]}}' '{"uuid":"c","parentUuid":"b","sessionId":"q8","type":"tool_result","message":{"role":"user","parts":[{"functionResponse":{"id":"c1","name":"n","response":{"output":"o"},"parts":[{"inlineData":{"data":"PICTURED"}}]}}]}}' >$qwen/beside.jsonl
+view --json $qwen/beside.jsonl => BESIDE => PICTURED -> 0 2 qwen-code:part$
+
+== answer_of_qwen_code_without_an_id_has_its_usage
+$ for n in 1 2; do printf '{"uuid":"t%s","parentUuid":null,"sessionId":"q7","type":"system","subtype":"ui_telemetry","systemPayload":{"uiEvent":{"event.name":"qwen-code.api_response","model":"m","input_token_count":100,"output_token_count":1%s}}}\n' $n $n; done | { head -n 1 $qwen/beside.jsonl; cat; } >$qwen/telemetry.jsonl
+usage $qwen/telemetry.jsonl => ^ +2 +200 +0 +0 +23 -> 0 *
 END
 
 # A run that waited for an approval, as to_json of the package openai-agents wrote it.

@@ -399,6 +399,20 @@ control compared_file_is_noted 'fleet status_and_metrics_name_what_waits' tools/
     'moved = true; /* the file' '(void)0; /* the file'
 control fetch_ends_its_notes ship tools/cmd_fetch.c \
     'if (result == MS_OK) result = read;' '(void)read;'
+control interrupted_run_is_an_error ship tools/cmd_ship.c \
+    'if (interrupted && code == FINE) {' 'if (interrupted && code != FINE) {'
+control passed_damage_is_counted ship tools/cmd_ship.c \
+    '    s->at.left_out += met - before;
+' ''
+control damage_at_the_end_is_met_again ship tools/cmd_ship.c \
+    '    s->at.left_out -= ahead;
+' ''
+control what_is_no_log_is_passed_over_aloud ship tools/cmd_ship.c \
+    'if (f->looked <= 0 && passed > 0) {' 'if (false) {'
+control empty_logs_are_no_copies ship tools/cmd_ship.c \
+    '!other->open || is_empty(s) ||' '!other->open ||'
+control fetch_is_into_a_new_log ship tools/cmd_fetch.c \
+    'if (stat.last_seq == 0) return FINE;' 'if (stat.last_seq + 1 > 0) return FINE;'
 control refused_name_is_shipped_alone ship tools/cmd_ship.c \
     'result == MS_E_TOO_LARGE || result == MS_E_ARGUMENT) {' 'result == MS_E_TOO_LARGE) {'
 control released_connection_is_closed pooled $store \

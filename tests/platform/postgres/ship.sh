@@ -208,10 +208,86 @@ grep -q 7001 "$out/got" || fail "the usage of a redacted message: $(cat "$out/go
 "$tool" redact --secrets "$url" >"$out/got" 2>&1
 grep -q ' now .* github-token' "$out/got" || fail "a secret in an amendment: $(cat "$out/got")"
 
+# A log that has messages is not fetched into.
+"$tool" import "$out/full.msl" "$out/one.jsonl" >/dev/null || fail import
+"$tool" fetch "$url" --location 'place 2' -o "$out/full.msl" >"$out/log" 2>&1
+[ $? = 5 ] || fail "a log that has messages is fetched into: $(cat "$out/log")"
+grep -q 'full.msl: has messages; fetch writes a new log$' "$out/log" ||
+    fail "a log that has messages: $(cat "$out/log")"
+[ "$("$tool" view "$out/full.msl" | wc -l)" = 1 ] || fail 'fetch has changed a log'
+
 # What cannot be read of a location is an error of fetch, also among its notes.
 sql "update msgstore_record set body = '\\x00' where kind = 5 and location = 'place 2'"
 "$tool" fetch "$url" --location 'place 2' -o "$out/noted.msl" >"$out/log" 2>&1
 [ $? = 3 ] || fail "a damaged note is fetched: $(cat "$out/log")"
+
+# A signal before all is shipped is an error, but with --follow, which ends so.
+sed 's/"place /"signal /' "$out/in.jsonl" >"$out/signal.jsonl"
+"$tool" import "$out/signal.msl" "$out/signal.jsonl" >/dev/null || fail import
+sql 'begin; lock table msgstore_record in exclusive mode; select pg_sleep(2); commit' >/dev/null &
+holder=$!
+for ((i = 0; i < 100; i++)); do
+    [ "$(sql "select 1 from pg_locks where mode = 'ExclusiveLock' and granted and
+         relation = 'msgstore_record'::regclass")" = 1 ] && break
+    sleep 0.1
+done
+"$tool" ship "$out/signal.msl" --to "$url" >"$out/log" 2>&1 &
+shipper=$!
+is_waiting() { [ -n "$(sql 'select 1 from pg_locks where not granted limit 1')" ]; }
+soon is_waiting || fail 'the shipper does not wait'
+kill -INT $shipper
+wait $shipper
+[ $? = 1 ] || fail "an interrupted run: $(cat "$out/log")"
+wait $holder
+grep -q '^msgstore: interrupted before all was shipped$' "$out/log" &&
+    grep -q 'signal.msl: [0-9]* messages, 0 changes shipped, interrupted before its end$' "$out/log" ||
+    fail "an interrupted run: $(cat "$out/log")"
+"$tool" ship "$out/signal.msl" --to "$url" >"$out/log" 2>&1 || fail "ship: $(cat "$out/log")"
+grep -q interrupted "$out/log" && fail "ship: $(cat "$out/log")"
+
+# Damaged records that were passed are counted by each later run, one at the end is met again.
+for ((i = 1; i <= 9; i++)); do
+    printf '{"type":"user_message","content":"harm %d.","location":"harm"}\n' $i
+done >"$out/harm.jsonl"
+"$tool" import "$out/harm.msl" "$out/harm.jsonl" >/dev/null || fail import
+# harm N: damages message N.
+harm()
+{
+    at=$(grep -abo "harm $1\\." "$out/harm.msl" | head -n 1)
+    printf X | dd of="$out/harm.msl" bs=1 seek="${at%%:*}" conv=notrunc 2>/dev/null
+}
+harm 4
+harm 9
+# harmed CODE TEXT OPTIONS...: what ship answers.
+harmed()
+{
+    code=$1 text=$2
+    shift 2
+    "$tool" ship "$out/harm.msl" --to "$url" "$@" >"$out/log" 2>&1
+    [ $? = "$code" ] && grep -q "harm.msl: .*$text" "$out/log" ||
+        fail "damage, $text: $(cat "$out/log")"
+}
+harmed 3 '7 messages, 0 changes shipped, 2 damaged$'
+harmed 3 '0 messages, 0 changes shipped, 1 damaged, 1 left out before$'
+harmed 3 '0 records to ship, 1 left out' --status
+say 'after it' | "$tool" append "$out/harm.msl" --location harm >/dev/null 2>&1
+harmed 3 '1 message, 0 changes shipped, 1 damaged, 1 left out before$'
+harmed 0 '0 messages, 0 changes shipped, 2 left out before$'
+harmed 0 '0 records to ship, 2 left out' --status
+
+# What a folder has beside logs is counted; a log whose first page is damaged is one.
+mkdir -p "$out/logs" "$out/no_logs"
+cp "$out/harm.jsonl" "$out/logs/a.jsonl"
+: >"$out/logs/empty.msl"
+"$tool" import "$out/logs/page.msl" "$out/harm.jsonl" >/dev/null || fail import
+printf XXXXXXXX | dd of="$out/logs/page.msl" conv=notrunc 2>/dev/null
+"$tool" ship "$out/logs" "$out/no_logs" --to "$url" >"$out/log" 2>&1 || fail "a folder: $(cat "$out/log")"
+grep -q 'logs: passed over 2 files which are no log, the first is .*/a.jsonl$' "$out/log" &&
+    grep -q 'page.msl: ' "$out/log" && grep -q 'no_logs: there are no logs in it$' "$out/log" ||
+    fail "a folder: $(cat "$out/log")"
+: >"$out/empty.msl"
+"$tool" ship "$out/empty.msl" "$out/logs/empty.msl" --to "$url" >"$out/log" 2>&1 ||
+    fail "two empty logs: $(cat "$out/log")"
 
 # The encoding of a database lacks a character: the message that has it is named, and those
 # before it are shipped.
