@@ -2176,7 +2176,8 @@ controls()
         results_find_calls_without_ids_in_any_order 100 \
         ms__pending_copy 'out->id = ms__id_own(p, &m);' 'out->id = m.call_id;'
     control tail_is_one_shorter gcc test_compact messages_appended_meanwhile_stay 100 \
-        ms__compact_count 'if (m.seq == upto) *covered = sum;' 'if (m.seq == upto) --*n;'
+        ms__compact_count 'if (m.seq == upto) *covered = ms__covered_sum(&m);' \
+        'if (m.seq == upto) --*n;'
     control covered_again_for_hidden_ones gcc test_compact \
         covered_messages_stay_covered_when_kept_ones_are_hidden 100 \
         ms__compaction_kept 'found = true;' ''
