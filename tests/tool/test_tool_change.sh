@@ -235,10 +235,13 @@ history $log l --phase 1 --format openai -> 2 history --phase is of what one age
 == damaged_facts_take_no_session_along
 $ fresh
 $ echo '{"type":"task","content":"k1"}' | "$tool" append $log --location k => ^7$
+$ echo '{"type":"assistant_message","content":"k2"}' | "$tool" append $log --location k => ^8$
+note $log 8 usage '{"input_tokens":7}' --json => .
 location $log k '{"title":"Quux"}' => .
 location $log k '{"agent":"codex"}' => .
 $ LC_ALL=C sed -i 's/Quux/Quuy/' $log
-report $log -o $tmp/facts.html => ^wrote +7 messages -> 3 .
+usage $log --by agent => ^ +1 +7 .* codex$ -> 3 .
+report $log -o $tmp/facts.html => ^wrote +8 messages -> 3 .
 $ "$tool" export $log --format otlp 2>$tmp/told => ^\{"resourceSpans =2> . -> 3
 sessions $log => k +codex .* k1$ =2> . -> 3 .
 
