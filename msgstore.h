@@ -8564,14 +8564,17 @@ static MS__NOINLINE ms_result ms__redact_erase(ms_store *store, ms_arena *arena,
     ms_stat stat;
     ms_result code = MS_OK;
     MS__TRY(ms__cursor_open(store, q, arena, &it, err));
-    while (code == MS_OK && (msg = ms_next(it)) != NULL)
+    bool whole = true; /* a damaged record stays; the others are erased */
+    while (code == MS_OK && (msg = ms_next(it)) != NULL) {
         if (!ms__redact_keeps(msg)) code = store->backend->erase(store, msg, step, err);
+        if (MS__LOG && code == MS_E_DAMAGED) whole = false, code = MS_OK;
+    }
     ms_result end = ms_cursor_close(it, NULL);
     MS__TRY(code == MS_OK ? ms_sync(store, NULL, err) : code);
     if (step + 1 < MS__ERASE_STEPS) return MS_OK;
     code = ms__stat_try(store, &stat, err);
     if (code != MS_OK && code != MS_E_UNSUPPORTED) return code;
-    if (end == MS_OK && stat.damaged == 0) return MS_OK;
+    if (end == MS_OK && stat.damaged == 0 && (!MS__LOG || whole)) return MS_OK;
     return ms__fail(err, MS_E_DAMAGED, "message %u is erased, but damaged bytes may "
                     "have it", q->about_seq);
 }
@@ -11605,7 +11608,7 @@ static MS__NOINLINE const unsigned char *ms__list_iter_shown(ms__core *core,
         c = ms__edits_of(core, ms__location(ms__msg(li->record)), s->locked, &result);
     if (result != MS_OK) s->result = result;
     if (!c) return li->record;
-    if (MS__LOG && !s->edits && c->damaged > 0 && !s->unsure) {
+    if (MS__LOG && !s->edits && !s->unsure && li->place < c->damaged_to) {
         s->damaged_ranges++;
         s->unsure = true;
     }
@@ -12433,7 +12436,10 @@ static MS__NOINLINE void ms__damage_report(ms_cursor *it)
     ms__tail_holes(t, (uint32_t)from, (uint32_t)s->to,
                    ms__where_of(&t->names, q->location), ms__raw_of(q), found);
     s->damaged_ranges += found[0];
-    if (MS__LOG) s->unsure = found[0] > 0; /* it is counted */
+    if (MS__LOG && found[0] > 0) { /* the edits count it, too */
+        if (s->unsure) s->damaged_ranges--;
+        s->unsure = true;
+    }
     it->damaged += found[1];
 }
 
@@ -20959,8 +20965,8 @@ static ms_result ms__apply_segment(ms__log *log, const ms__segment *seg, ms_erro
     ms__tail *t = ms__tail_of(log);
     bool fits = seg->number == t->segment && seg->base == t->base;
     if (!fits && log->map.super_now)
-        return ms__fail(err, MS_E_CONFLICT, "another writer of '%s' has made other "
-                        "segments of it: open it again", log->file.path);
+        return ms__fail(err, MS_E_CONFLICT, "an index of '%s' was damaged, or made again "
+                        "by another writer: open it again", log->file.path);
     if (!fits && seg->number <= t->segment) return MS_OK;
     if (!ms__tail_slot(log, &now))
         return ms__fail(err, MS_E_BUSY,
@@ -22817,9 +22823,12 @@ static ms_result ms__log_erase(ms_store *store, const ms_msg *record, unsigned s
     if (code == MS_OK && offset == 0)
         code = ms__fail(err, MS_E_ARGUMENT, "the message was not returned by '%s'",
                         log->file.path);
-    /* its checks are computed again: what has changed since it was read stays damaged */
-    if (code == MS_OK && step == MS__ERASE_MARK &&
-        !ms__log_holds(log, r, offset, log->end - offset, true))
+    /* its checks are computed again: what has changed since it was read is not marked, and
+     * stays damaged */
+    bool holds = step == MS__ERASE_MARK
+                 ? code == MS_OK && ms__log_holds(log, r, offset, log->end - offset, true)
+                 : ms__get32(r + MS__AT_BODY_CHECK) == MS__ERASED;
+    if (code == MS_OK && !holds)
         code = ms__fail(err, MS_E_DAMAGED, "the record at %u of '%s' is damaged", offset,
                         log->file.path);
     if (code == MS_OK && !ms__staging_reach(log, padded))

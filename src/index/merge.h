@@ -286,7 +286,7 @@ static MS__NOINLINE const unsigned char *ms__list_iter_shown(ms__core *core,
         c = ms__edits_of(core, ms__location(ms__msg(li->record)), s->locked, &result);
     if (result != MS_OK) s->result = result;
     if (!c) return li->record;
-    if (MS__LOG && !s->edits && c->damaged > 0 && !s->unsure) {
+    if (MS__LOG && !s->edits && !s->unsure && li->place < c->damaged_to) {
         s->damaged_ranges++;
         s->unsure = true;
     }
@@ -1114,7 +1114,10 @@ static MS__NOINLINE void ms__damage_report(ms_cursor *it)
     ms__tail_holes(t, (uint32_t)from, (uint32_t)s->to,
                    ms__where_of(&t->names, q->location), ms__raw_of(q), found);
     s->damaged_ranges += found[0];
-    if (MS__LOG) s->unsure = found[0] > 0; /* it is counted */
+    if (MS__LOG && found[0] > 0) { /* the edits count it, too */
+        if (s->unsure) s->damaged_ranges--;
+        s->unsure = true;
+    }
     it->damaged += found[1];
 }
 

@@ -154,8 +154,8 @@ static ms_result ms__apply_segment(ms__log *log, const ms__segment *seg, ms_erro
     ms__tail *t = ms__tail_of(log);
     bool fits = seg->number == t->segment && seg->base == t->base;
     if (!fits && log->map.super_now)
-        return ms__fail(err, MS_E_CONFLICT, "another writer of '%s' has made other "
-                        "segments of it: open it again", log->file.path);
+        return ms__fail(err, MS_E_CONFLICT, "an index of '%s' was damaged, or made again "
+                        "by another writer: open it again", log->file.path);
     if (!fits && seg->number <= t->segment) return MS_OK;
     if (!ms__tail_slot(log, &now))
         return ms__fail(err, MS_E_BUSY,

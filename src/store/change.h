@@ -779,14 +779,17 @@ static MS__NOINLINE ms_result ms__redact_erase(ms_store *store, ms_arena *arena,
     ms_stat stat;
     ms_result code = MS_OK;
     MS__TRY(ms__cursor_open(store, q, arena, &it, err));
-    while (code == MS_OK && (msg = ms_next(it)) != NULL)
+    bool whole = true; /* a damaged record stays; the others are erased */
+    while (code == MS_OK && (msg = ms_next(it)) != NULL) {
         if (!ms__redact_keeps(msg)) code = store->backend->erase(store, msg, step, err);
+        if (MS__LOG && code == MS_E_DAMAGED) whole = false, code = MS_OK;
+    }
     ms_result end = ms_cursor_close(it, NULL);
     MS__TRY(code == MS_OK ? ms_sync(store, NULL, err) : code);
     if (step + 1 < MS__ERASE_STEPS) return MS_OK;
     code = ms__stat_try(store, &stat, err);
     if (code != MS_OK && code != MS_E_UNSUPPORTED) return code;
-    if (end == MS_OK && stat.damaged == 0) return MS_OK;
+    if (end == MS_OK && stat.damaged == 0 && (!MS__LOG || whole)) return MS_OK;
     return ms__fail(err, MS_E_DAMAGED, "message %u is erased, but damaged bytes may "
                     "have it", q->about_seq);
 }

@@ -47,8 +47,8 @@ static void make_log(size_t segment)
     ms_close(store);
 }
 
-/* The place of a text in the file; what: an error if it is not there. */
-static long place_of(const char *text)
+/* The first place of a text in the file; -1: it is not there. */
+static long find_in_file(const char *text)
 {
     static char bytes[1 << 20];
     FILE *f = fopen(path, "rb");
@@ -57,8 +57,14 @@ static long place_of(const char *text)
     fclose(f);
     for (size_t i = 0; i + len <= n; i++)
         if (memcmp(bytes + i, text, len) == 0) return (long)i;
-    fail_msg("%s is not in the file", text);
-    return 0;
+    return -1;
+}
+
+static long place_of(const char *text)
+{
+    long at = find_in_file(text);
+    if (at < 0) fail_msg("%s is not in the file", text);
+    return at;
 }
 
 static void change_byte(long at)
@@ -938,6 +944,30 @@ TEST(a_redaction_makes_no_damaged_record_valid)
         ms_store *other = reader(MS_OPEN_NORMAL);
         must_be("a reader", ms_get_by_seq(other, 1, NULL, &msg, &err), MS_E_DAMAGED);
         ms_close(other);
+        ms_close(store);
+    }
+}
+
+/* One record of a message is damaged: a redaction erases the others, and reports it. */
+TEST(a_redaction_erases_what_is_whole_beside_a_damaged_record)
+{
+    static const char *const texts[] = {"<first>", "<note>", "<second>"};
+    ms_log_desc desc = {.path = path};
+    for (size_t hit = 0; hit < COUNT(texts); hit++) {
+        (void)remove(path);
+        ms_store *store = must_open_log(&desc, "a log");
+        ms_envelope m = ms_user_message(ms_text(texts[0]));
+        must_be("append", ms_append(store, MS_STR("room"), &m, NULL, &err), MS_OK);
+        must_be("note", ms_note(store, 1, MS_STR("k"), ms_text(texts[1]), &err), MS_OK);
+        m = ms_user_message(ms_text(texts[2]));
+        must_be("amend", ms_amend(store, 1, &m, &err), MS_OK);
+        change_byte(place_of(texts[hit]) + 1);
+        for (int again = 0; again < 2; again++) {
+            must_be("a redaction", ms_redact(store, 1, &err), MS_E_DAMAGED);
+            for (size_t i = 0; i < COUNT(texts); i++)
+                if (find_in_file(texts[i]) >= 0)
+                    fail_msg("%s is still there beside %s", texts[i], texts[hit]);
+        }
         ms_close(store);
     }
 }
