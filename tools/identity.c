@@ -135,10 +135,13 @@ static void read_hidden(identities *all, ms_store *store)
     ms_arena arena = {0};
     ms_str facts = {NULL, 0}, key = hidden_name(all->location, name);
     ms_result result = ms_location_get(store, key, &arena, &facts, &err);
-    if (result != MS_OK && result != MS_E_NOT_FOUND) {
+    uint64_t told = hash_text(all->location);
+    if (result != MS_OK && result != MS_E_NOT_FOUND && told != all->told) {
         all->unread = true;
-        complain("%.*s: which messages earlier syncs hid: %s; those that come back may "
-                 "stay hidden", (int)all->location.len, all->location.ptr, err.message);
+        all->told = told;
+        complain("%.*s: the list of what earlier syncs hid cannot be read (%s): messages "
+                 "that come back may stay hidden", (int)all->location.len,
+                 all->location.ptr, err.message);
     }
     ms_json_iter it = ms_json_iterate(facts);
     while (ms_json_next(&it)) {

@@ -48,6 +48,7 @@ typedef struct identities {
     identity_seq *dead;       /* numbers that a sync hid, as their tree took them back */
     identity_seq *gone;       /* that a sync hid, as their file lost or replaced them */
     bool unread;              /* those of some location were not all read: it was said */
+    uint64_t told;            /* hash of that location */
 } identities;
 
 /* Returns the number of the stored message of that identity; 0 if there is none. The

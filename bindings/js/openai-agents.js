@@ -86,8 +86,9 @@ export class MsgstoreSession {
       const items = made.items.concat(this.#items({ afterSeq: made.seq }));
       return limit === undefined ? items : items.slice(-limit);
     }
-    const newest = this.#items({ limit });
-    return limit === undefined || newest.length === limit ? newest
+    if (limit === undefined) return this.#items();
+    const newest = read(this.#store, this.#id, { limit });
+    return newest.every((m) => m.item) ? newest.map((m) => m.item)
       : this.#items().slice(-limit);
   }
 

@@ -178,8 +178,8 @@ static ms_result ms__log_erase(ms_store *store, const ms_msg *record, unsigned s
     if (code == MS_OK && offset == 0)
         code = ms__fail(err, MS_E_ARGUMENT, "the message was not returned by '%s'",
                         log->file.path);
-    /* its checks are computed again: what has changed since it was read is not marked, and
-     * stays damaged */
+    /* its checks are computed again: what has changed since it was read is not marked,
+     * and stays damaged */
     bool holds = step == MS__ERASE_MARK
                  ? code == MS_OK && ms__log_holds(log, r, offset, log->end - offset, true)
                  : ms__get32(r + MS__AT_BODY_CHECK) == MS__ERASED;

@@ -370,7 +370,7 @@ controls()
         'if (failed == 0 && code == MS_OK && confirm && !log)'
     control damage_beside_a_redaction_not_reported gcc test_log_recover \
         a_redaction_reports_a_damaged_record_when_it_passes_one_over 100 \
-        ms__redact_erase 'if (end == MS_OK && stat.damaged == 0) return MS_OK;' 'return MS_OK;'
+        ms__redact_erase 'if (end == MS_OK && stat.damaged == 0 && (!MS__LOG || whole))' ''
     control owner_and_permissions_lost gcc test_log_place \
         permissions_stay_when_a_log_is_rewritten_in_place 100 \
         ms__rewrite_place 'if (w->old && os->access_like) {' 'if (false) {'
@@ -689,7 +689,13 @@ controls()
         ms__holes_add 'ms__edits_forget(log);' ';'
     control damaged_record_made_valid_by_erasing gcc test_silent \
         a_redaction_makes_no_damaged_record_valid 100 \
-        ms__log_erase 'step == MS__ERASE_MARK &&' 'false &&'
+        ms__log_erase 'if (code == MS_OK && !holds)' 'if (false)'
+    control damaged_record_keeps_the_others gcc test_silent \
+        a_redaction_erases_what_is_whole_beside_a_damaged_record 100 \
+        ms__redact_erase 'if (MS__LOG && code == MS_E_DAMAGED)' 'if (false)'
+    control damaged_record_not_told_of_a_redaction gcc test_silent \
+        a_redaction_erases_what_is_whole_beside_a_damaged_record 100 \
+        ms__redact_erase ' && (!MS__LOG || whole)' ''
     control missed_index_renumbers_what_is_known gcc test_silent \
         a_reader_who_missed_a_damaged_index_opens_the_log_again 100 \
         ms__apply_segment 'if (!fits && log->map.super_now)' \
