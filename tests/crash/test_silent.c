@@ -972,6 +972,39 @@ TEST(a_redaction_erases_what_is_whole_beside_a_damaged_record)
     }
 }
 
+/* The header of a hiding is damaged: the messages before it may lack it, those after it do
+ * not. Each query that has one of those counts it once. */
+TEST(damage_that_may_be_a_change_is_counted_once_whatever_the_limit)
+{
+    static const size_t limits[] = {0, 4, 100, 2};
+    ms_log_desc desc = {.path = path};
+    ms_envelope m = ms_user_message(ms_text("text"));
+    (void)remove(path);
+    ms_store *store = must_open_log(&desc, "a log");
+    for (int i = 0; i < 6; i++) {
+        must_be("append", ms_append(store, MS_STR("room"), &m, NULL, &err), MS_OK);
+        if (i == 3) must_be("hide", ms_hide(store, 1, &err), MS_OK);
+    }
+    ms_close(store);
+    change_byte(place_of("\"first\":1") - 40);
+    store = reader(MS_OPEN_NORMAL);
+    for (int by_time = 0; by_time < 2; by_time++) {
+        for (size_t i = 0; i < COUNT(limits); i++) {
+            ms_arena own = {0};
+            ms_cursor it;
+            ms_query q = {.limit = limits[i], .by_time = by_time != 0, .arena = &own};
+            must_be("query", ms_query_open(store, &q, &it, &err), MS_OK);
+            while (ms_next(&it) != NULL) continue;
+            bool looks = limits[i] != 2 || by_time; /* at one before the hiding */
+            if (it.damaged != looks)
+                fail_msg("limit %zu: %u are damaged", limits[i], (unsigned)it.damaged);
+            (void)ms_cursor_close(&it, NULL);
+            ms_arena_deinit(&own);
+        }
+    }
+    ms_close(store);
+}
+
 /* A message is replaced, and then damaged itself. Views of its segment have the amendment,
  * which is whole; in the open part nothing has the message's names. Both report. */
 static void a_replaced_message_is_damaged(size_t segment)

@@ -690,6 +690,12 @@ controls()
     control damaged_record_made_valid_by_erasing gcc test_silent \
         a_redaction_makes_no_damaged_record_valid 100 \
         ms__log_erase 'if (code == MS_OK && !holds)' 'if (false)'
+    control damaged_change_counted_twice gcc test_silent \
+        damage_that_may_be_a_change_is_counted_once_whatever_the_limit 100 \
+        ms__damage_report 'if (s->unsure) s->damaged_ranges--;' ''
+    control damaged_change_of_those_before_it gcc test_silent \
+        damage_that_may_be_a_change_is_counted_once_whatever_the_limit 100 \
+        ms__list_iter_shown 'li->place < c->damaged_to' 'c->damaged > 0'
     control damaged_record_keeps_the_others gcc test_silent \
         a_redaction_erases_what_is_whole_beside_a_damaged_record 100 \
         ms__redact_erase 'if (MS__LOG && code == MS_E_DAMAGED)' 'if (false)'
