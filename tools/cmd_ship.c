@@ -59,8 +59,10 @@ typedef struct shipment {
     clash *clashes;           /* an stb_ds map */
     uint64_t messages, changes, left_out;
     uint64_t retired;         /* records under a rule of retire, in this run */
-    uint64_t damaged;         /* unreadable records that others came after, in this run */
-    uint64_t tail;            /* those after the position: the next pass meets them */
+    uint64_t met;             /* damaged records that this pass knows of, */
+    uint64_t passed;          /* those of them that are before the position, */
+    uint64_t tail;            /* and those after it: the next pass meets them */
+    uint64_t damaged;         /* damaged records that were passed in this run */
     uint64_t waiting;         /* records that are not durable yet, or not shipped */
     int code;                 /* of the first thing that went wrong */
     const char *state;        /* in a word, for --status and --metrics */
@@ -276,9 +278,37 @@ static bool has_moved(shipment *s, ms_result result)
     return true;
 }
 
+/* Sets *ahead to the damaged records after the position: of the tail, of which a cursor
+ * knows when it opens, or (all) of the whole log. False: it is not known. */
+static bool damage_ahead(shipment *s, bool all, uint64_t *ahead)
+{
+    ms_cursor it;
+    ms_query q = {0};
+    q.raw = MS_RAW_ALL;
+    q.after_seq = s->at.message;
+    if (ms_query_open(s->log.store, &q, &it, NULL) != MS_OK) return false;
+    while (all && ms_next(&it) != NULL) continue;
+    *ahead = it.damaged;
+    ms_cursor_close(&it, NULL);
+    return true;
+}
+
+/* Counts the damaged records that this pass has passed. */
+static void count_passed(shipment *s, uint64_t passed)
+{
+    s->damaged += passed - s->passed; /* it may be fewer: then both wrap around */
+    s->at.left_out += passed - s->passed;
+    s->passed = passed;
+}
+
 static int note_position(shipment *s)
 {
     ms_error err;
+    uint64_t ahead;
+    if (s->met > s->passed && damage_ahead(s, false, &ahead) &&
+        s->met > s->passed + ahead) {
+        count_passed(s, s->met - ahead);
+    }
     bool begun = s->noted.message > 0 || s->noted.changes > 0;
     bool moved = s->at.message != s->noted.message || s->at.changes != s->noted.changes ||
                  s->at.left_out != s->noted.left_out || s->at.retired != s->noted.retired;
@@ -823,32 +853,6 @@ static bool may_be_lost(const shipment *s, const ms_msg *msg, uint64_t seen)
     return seen >= s->info.durable_seq;
 }
 
-/* Counts damaged records before they are passed, so that the server has them if this run
- * ends there. */
-static void count_damaged(shipment *s, uint64_t met, uint64_t before)
-{
-    s->damaged += met - before;
-    s->at.left_out += met - before;
-}
-
-/* Takes from the count those of `counted` that are after the position: the cursor counts
- * some before it comes to them. */
-static void count_tail(shipment *s, uint64_t counted)
-{
-    ms_cursor it;
-    ms_query q = {0};
-    q.raw = MS_RAW_ALL;
-    q.after_seq = s->at.message;
-    s->tail = 0;
-    if (ms_query_open(s->log.store, &q, &it, NULL) != MS_OK) return;
-    while (ms_next(&it) != NULL) continue;
-    s->tail = it.damaged;
-    ms_cursor_close(&it, NULL);
-    uint64_t ahead = s->tail < counted ? s->tail : counted;
-    s->damaged -= ahead;
-    s->at.left_out -= ahead;
-}
-
 /* Ships the records after the position, or (count) counts them. */
 static int ship_records(shipment *s, bool count)
 {
@@ -856,11 +860,11 @@ static int ship_records(shipment *s, bool count)
     ms_error err;
     const ms_msg *msg;
     ms_query q = {0};
-    uint64_t skip = s->at.changes, seen = s->at.message, damaged = 0;
+    uint64_t skip = s->at.changes, seen = s->at.message;
     int code = FINE;
     q.raw = MS_RAW_ALL;
     q.after_seq = s->at.message;
-    s->waiting = 0;
+    s->waiting = s->met = s->passed = s->tail = 0;
     ms_result result = ms_query_open(s->log.store, &q, &it, &err);
     if (result == MS_E_CONFLICT) return FINE; /* replaced: the next pass opens it */
     if (result != MS_OK) return halt(s, "reading the log", result, &err);
@@ -872,8 +876,7 @@ static int ship_records(shipment *s, bool count)
         } else if (count || s->waiting > 0 || may_be_lost(s, msg, seen)) {
             s->waiting++;
         } else {
-            count_damaged(s, it.damaged, damaged);
-            damaged = it.damaged;
+            s->met = it.damaged;
             code = message ? ship_message(s, msg) : ship_change(s, msg);
         }
         if (message) seen = ms_seq(msg);
@@ -881,8 +884,13 @@ static int ship_records(shipment *s, bool count)
     }
     s->complete = !stopped || (code == FINE && ms_next(&it) == NULL);
     if (code == FINE && !s->halted && s->checked > 0) code = ship_rows(s);
-    s->tail = 0;
-    if (it.damaged > 0 && !count && s->complete) count_tail(s, damaged);
+    if (it.damaged > 0 && !count) {
+        while (ms_next(&it) != NULL) continue; /* the count is that of the whole log */
+        if (damage_ahead(s, true, &s->tail)) {
+            count_passed(s, it.damaged > s->tail ? it.damaged - s->tail : 0);
+        }
+        s->met = 0;
+    }
     result = ms_cursor_close(&it, &err);
     if (code == FINE && result != MS_OK && !s->halted) {
         code = halt(s, "reading the log", result, &err);

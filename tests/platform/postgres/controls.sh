@@ -402,11 +402,9 @@ control fetch_ends_its_notes ship tools/cmd_fetch.c \
 control interrupted_run_is_an_error ship tools/cmd_ship.c \
     'if (interrupted && code == FINE) {' 'if (interrupted && code != FINE) {'
 control passed_damage_is_counted ship tools/cmd_ship.c \
-    '    s->at.left_out += met - before;
-' ''
+    's->at.left_out += passed - s->passed;' ''
 control damage_at_the_end_is_met_again ship tools/cmd_ship.c \
-    '    s->at.left_out -= ahead;
-' ''
+    'it.damaged > s->tail ? it.damaged - s->tail : 0' 'it.damaged'
 control what_is_no_log_is_passed_over_aloud ship tools/cmd_ship.c \
     'if (f->looked <= 0 && passed > 0) {' 'if (false) {'
 control empty_logs_are_no_copies ship tools/cmd_ship.c \
