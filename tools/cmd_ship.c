@@ -862,13 +862,15 @@ static int ship_records(shipment *s, bool count)
     ms_query q = {0};
     uint64_t skip = s->at.changes, seen = s->at.message;
     int code = FINE;
+    bool end = false;
     q.raw = MS_RAW_ALL;
     q.after_seq = s->at.message;
     s->waiting = s->met = s->passed = s->tail = 0;
     ms_result result = ms_query_open(s->log.store, &q, &it, &err);
     if (result == MS_E_CONFLICT) return FINE; /* replaced: the next pass opens it */
     if (result != MS_OK) return halt(s, "reading the log", result, &err);
-    while (code == FINE && !s->halted && !stopped && (msg = ms_next(&it)) != NULL) {
+    while (code == FINE && !s->halted && !stopped &&
+           !(end = (msg = ms_next(&it)) == NULL)) {
         bool message = ms_kind_of(msg) == MS_KIND_MESSAGE;
         if (message) skip = 0;
         if (!message && skip > 0) {
@@ -882,7 +884,7 @@ static int ship_records(shipment *s, bool count)
         if (message) seen = ms_seq(msg);
         if (s->checked == 0) break; /* the position on the server moved */
     }
-    s->complete = !stopped || (code == FINE && ms_next(&it) == NULL);
+    end = end || (stopped && ms_next(&it) == NULL);
     if (code == FINE && !s->halted && s->checked > 0) code = ship_rows(s);
     if (it.damaged > 0 && !count) {
         while (ms_next(&it) != NULL) continue; /* the count is that of the whole log */
@@ -896,7 +898,9 @@ static int ship_records(shipment *s, bool count)
         code = halt(s, "reading the log", result, &err);
         s->halted = false; /* it has shipped all others */
     }
-    return code == FINE && s->checked > 0 && !count ? note_position(s) : code;
+    if (code == FINE && s->checked > 0 && !count) code = note_position(s);
+    s->complete = end && code == FINE && !s->halted && s->checked > 0;
+    return code;
 }
 
 
@@ -1012,7 +1016,7 @@ static int ship_pass(fleet *f, shipment *s, bool count)
 /* Returns whether a signal came before all of the log was read. */
 static bool is_interrupted(const shipment *s)
 {
-    return stopped && !s->complete && !s->halted && s->code == FINE;
+    return stopped && !s->complete && !s->halted;
 }
 
 static void ship_report(shipment *s, output *out)
@@ -1208,15 +1212,11 @@ static int run_ship(job *j)
     int code = open_postgres(j, o->url, !o->status);
     if (code == FINE && o->status) code = fleet_look(&f);
     if (code == FINE) code = o->status ? fleet_status(&f, &out) : fleet_ship(&f);
-    bool cut = stopped && !GIVEN(o, FOLLOW); /* with it the end is a signal */
+    bool interrupted = stopped && f.looked <= 0;
     for (size_t i = 0; i < arrlenu(f.ships); i++) {
         shipment *s = f.ships[i];
-        bool interrupted = cut && is_interrupted(s);
+        interrupted = interrupted || is_interrupted(s);
         if (!o->status) ship_report(s, &out);
-        if (interrupted && code == FINE) {
-            complain("interrupted before all was %s", o->status ? "read" : "shipped");
-            code = FAILED;
-        }
         ship_close(s);
         if (code == FINE) code = s->code;
         arrfree(s->rows);
@@ -1226,6 +1226,10 @@ static int run_ship(job *j)
         free(s);
     }
     arrfree(f.ships);
+    if (interrupted && !GIVEN(o, FOLLOW)) { /* with it the end is a signal */
+        complain("interrupted before all was %s", o->status ? "read" : "shipped");
+        if (code == FINE) code = FAILED;
+    }
     return output_end(&out, code);
 }
 

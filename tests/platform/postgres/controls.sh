@@ -394,13 +394,18 @@ control fetched_names_have_no_prefix 'fleet a_prefix_keeps_hosts_apart' tools/cm
 control left_out_is_counted_again 'fleet status_and_metrics_name_what_waits' tools/cmd_ship.c \
     's->at.left_out = s->at.retired = 0; /*' 's->at.retired = 0; /*'
 control status_notes_no_position 'fleet status_and_metrics_name_what_waits' tools/cmd_ship.c \
-    's->checked > 0 && !count ? note' 's->checked > 0 ? note'
+    's->checked > 0 && !count) code = note' 's->checked > 0) code = note'
 control compared_file_is_noted 'fleet status_and_metrics_name_what_waits' tools/cmd_ship.c \
     'moved = true; /* the file' '(void)0; /* the file'
 control fetch_ends_its_notes ship tools/cmd_fetch.c \
     'if (result == MS_OK) result = read;' '(void)read;'
 control interrupted_run_is_an_error ship tools/cmd_ship.c \
-    'if (interrupted && code == FINE) {' 'if (interrupted && code != FINE) {'
+    'if (code == FINE) code = FAILED;' ''
+control interruption_before_damage_is_told ship tools/cmd_ship.c \
+    'stopped && !s->complete && !s->halted;' \
+    'stopped && !s->complete && !s->halted && s->code == FINE;'
+control interruption_of_the_begin_is_told ship tools/cmd_ship.c \
+    'bool interrupted = stopped && f.looked <= 0;' 'bool interrupted = false;'
 control passed_damage_is_counted ship tools/cmd_ship.c \
     's->at.left_out += passed - s->passed;' ''
 control damage_at_the_end_is_met_again ship tools/cmd_ship.c \

@@ -251,6 +251,13 @@ grep -q '^msgstore: interrupted before all was shipped$' "$out/log" &&
     fail "an interrupted run: $(cat "$out/log")"
 "$tool" ship "$out/signal.msl" --to "$url" >"$out/log" 2>&1 || fail "ship: $(cat "$out/log")"
 grep -q interrupted "$out/log" && fail "ship: $(cat "$out/log")"
+for option in '' --status; do
+    # shellcheck disable=SC2086
+    cut msgstore_schema "$out/signal.msl" $option
+    [ $? = 1 ] || fail "interrupted before the first log: $(cat "$out/log")"
+    [ "$(grep -c '^msgstore: interrupted before all was ' "$out/log")" = 1 ] ||
+        fail "interrupted before the first log: $(cat "$out/log")"
+done
 
 # Damaged records that were passed are counted by each later run, one at the end is met again.
 for ((i = 1; i <= 9; i++)); do
@@ -295,7 +302,9 @@ rm "$out/harm.msl"
 harm $((last + 2))
 for run in 1 2; do
     cut msgstore_record "$out/harm.msl"
-    grep -q 'harm.msl: 1000 messages, 0 changes shipped, 1 damaged' "$out/log" ||
+    [ $? = 3 ] || fail "interrupted before damage: $(cat "$out/log")"
+    grep -q '^msgstore: interrupted before all was shipped$' "$out/log" &&
+        grep -q '1000 messages, .*, 1 damaged, interrupted before its end$' "$out/log" ||
         fail "interrupted before damage: $(cat "$out/log")"
     harmed 3 "message ${run}000, .* 0 left out" --status
 done
