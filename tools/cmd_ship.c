@@ -48,6 +48,8 @@ typedef struct shipment {
     job log;
     ms_store *to;
     bool open, named;         /* named: as an argument, not found in a folder */
+    bool stale;               /* the handle must be opened again, */
+    bool reopened;            /* and was, and nothing was read since */
     ms_log_info info;         /* its lineage names the source */
     bool durable;             /* all of it is, when the pass began */
     bool compacted;           /* what is compared may be changed messages */
@@ -112,12 +114,31 @@ static bool is_replaced(const shipment *s)
            now.replaced && access(s->path, F_OK) == 0;
 }
 
+/* Returns whether the handle reads no further, though its file is in place: it has missed
+ * an index that is damaged. */
+static bool is_stale(const shipment *s)
+{
+    ms_cursor it;
+    ms_query q = {0};
+    q.raw = MS_RAW_ALL;
+    q.limit = 1;
+    if (s->log.store == NULL) return false;
+    ms_result result = ms_query_open(s->log.store, &q, &it, NULL);
+    if (result == MS_OK) ms_cursor_close(&it, NULL);
+    return result == MS_E_CONFLICT;
+}
+
 /* Stops this log (and returns FINE), or, with an error of the server, all. What fails
- * since the file was replaced ends this pass alone. */
+ * since the file was replaced, or the handle is stale, ends this pass alone. */
 static int halt(shipment *s, const char *what, ms_result result, const ms_error *err)
 {
     char text[1200];
     if (result == MS_E_CONFLICT && s->checked > 0 && is_replaced(s)) {
+        s->checked = 0;
+        return FINE;
+    }
+    if (result == MS_E_CONFLICT && s->checked > 0 && !s->reopened && is_stale(s)) {
+        s->stale = true;
         s->checked = 0;
         return FINE;
     }
@@ -867,8 +888,8 @@ static int ship_records(shipment *s, bool count)
     q.after_seq = s->at.message;
     s->waiting = s->met = s->passed = s->tail = 0;
     ms_result result = ms_query_open(s->log.store, &q, &it, &err);
-    if (result == MS_E_CONFLICT) return FINE; /* replaced: the next pass opens it */
     if (result != MS_OK) return halt(s, "reading the log", result, &err);
+    s->reopened = false;
     while (code == FINE && !s->halted && !stopped &&
            !(end = (msg = ms_next(&it)) == NULL)) {
         bool message = ms_kind_of(msg) == MS_KIND_MESSAGE;
@@ -996,6 +1017,11 @@ static int ship_pass(fleet *f, shipment *s, bool count)
     double every = SHIP_CHECK_S + 0.02 * (double)arrlenu(f->ships);
     if (s->halted && clock_seconds() - s->retried < SHIP_RETRY_S) return FINE;
     s->halted = s->complete = false;
+    if (s->stale) {
+        ship_close(s);
+        s->reopened = true;
+        s->stale = false;
+    }
     int code = ship_open(f, s);
     if (code != FINE || !s->open) return code;
     ms_result result = ms_log_stat(s->log.store, &s->info, &err);
@@ -1267,7 +1293,7 @@ const command ship_command = {
     "is each record that does not fit; the others go on. Exit code 5 then. What falls\n"
     "under a rule of msgstore retire is not stored, and counted as retired. Damaged\n"
     "records are left out (exit code 3), and counted by later runs, too. A run that a\n"
-    "signal ends before all is shipped has exit code 1, but with --follow. With\n"
+    "signal ends before all is shipped has exit code 1, except with --follow. With\n"
     "--prefix, locations of one name on two hosts are two. The prefix of a log stays\n"
     "the same, else changes of what was shipped do not find it, and are left out.\n",
     false,

@@ -185,6 +185,8 @@ control waiter_compares_totals 'a_waiter_wakes_when_a_message*' $store \
 control listed_number_is_seen 'an_append_has_a_larger*' $store \
     '    if (out->count) ms__pg_saw(s, (int64_t)(out->items[0].last_seq / MS_PG_BUCKETS));
 ' ''
+control stale_log_is_opened_again ship tools/cmd_ship.c \
+    '!s->reopened && is_stale(s)' 's->reopened && is_stale(s)'
 control follow_keeps_each_location ship tools/cmd_follow.c \
     'f->each = is_postgres(o->files[0]) && o->location == NULL;' 'f->each = false;'
 control sources_are_compared 'another_message*' $store \

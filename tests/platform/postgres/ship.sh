@@ -311,6 +311,42 @@ done
 harmed 3 "$((last - 1998)) .* shipped, 1 damaged$"
 harmed 0 '0 messages, 0 changes shipped, 1 left out before$'
 
+# A shipper has not read the first index (kind 2) when it is damaged. The writer goes on to
+# the next segment, whose number the shipper does not expect. A segment is 8 MiB.
+coproc early { exec "$tool" append "$out/index.msl" --location index --sync each 2>/dev/null; }
+early_pid=$early_PID to_early=${early[1]} from_early=${early[0]}
+text=$(head -c 900000 /dev/zero | tr '\0' x)
+# put COUNT: so many messages.
+put()
+{
+    for ((k = 0; k < $1; k++)); do
+        say "$text" >&"$to_early"
+        read -r -t 30 -u "$from_early" number || fail 'append stores nothing'
+    done
+}
+# there COUNT: so many messages are on the server.
+there() { [ "$(sql "select count(*) from msgstore_record where location = 'index'")" = "$1" ]; }
+put 1
+"$tool" ship "$out/index.msl" --to "$url" --follow >"$out/log" 2>&1 &
+shipper=$!
+soon there 1 || fail "ship: $(cat "$out/log")"
+kill -STOP $shipper
+put 10
+perl -e 'open(F, "+<", $ARGV[0]) or die; binmode F; local $/; my ($b, $at) = (<F>, 8192);
+    $at += unpack("V", substr($b, $at, 4)) + 7 & ~7 while ord(substr($b, $at + 4, 1)) != 2;
+    seek F, $at + 9, 0; print F "X"' "$out/index.msl"
+kill -CONT $shipper
+soon there 11 || fail "ship: $(cat "$out/log")"
+put 12
+soon there 23 || fail "a missed index: $(cat "$out/log")"
+kill -TERM $shipper
+wait $shipper
+[ $? = 3 ] || fail "a missed index: $(cat "$out/log")"
+grep -q 'index.msl: 23 messages, 0 changes shipped, 1 damaged$' "$out/log" ||
+    fail "a missed index: $(cat "$out/log")"
+exec {to_early}>&-
+wait "$early_pid"
+
 # What a folder has beside logs is counted; a log whose first page is damaged is one.
 mkdir -p "$out/logs" "$out/no_logs"
 cp "$out/harm.jsonl" "$out/logs/a.jsonl"
