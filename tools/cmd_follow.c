@@ -195,8 +195,8 @@ static int follow_file(follower *f)
 }
 
 /* After MS_E_CONFLICT: opens the new file, or, if the path has no other, the same one
- * again: a handle that has missed a damaged index reads no further. Returns `code` if that
- * was done, and nothing was read since. */
+ * again: a handle that has missed a damaged index reads no further. Returns `code` if
+ * that was done, and nothing was read since. */
 static int follow_again(follower *f, int code)
 {
     job *j = f->job;

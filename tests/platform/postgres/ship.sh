@@ -221,7 +221,7 @@ sql "update msgstore_record set body = '\\x00' where kind = 5 and location = 'pl
 "$tool" fetch "$url" --location 'place 2' -o "$out/noted.msl" >"$out/log" 2>&1
 [ $? = 3 ] || fail "a damaged note is fetched: $(cat "$out/log")"
 
-# A signal before all is shipped is an error, but with --follow, which ends so.
+# A signal before all is shipped is an error, except with --follow, which ends so.
 # cut TABLE OPTIONS...: a run of ship gets a signal while it waits for the lock of a table.
 cut()
 {
