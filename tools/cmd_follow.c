@@ -40,6 +40,7 @@ typedef struct follower {
     size_t marked;            /* so many of them */
     uint64_t *writing;        /* messages that were unfinished when read */
     size_t n_writing, cap_writing;
+    bool reopened;            /* the log was, and nothing was read since */
     int code;                 /* DAMAGED when something could not be read */
 } follower;
 
@@ -193,13 +194,21 @@ static int follow_file(follower *f)
     return open_to_read(j);
 }
 
-/* After MS_E_CONFLICT: opens the new file. Returns `code` if the path has no other. */
-static int follow_replaced(follower *f, int code)
+/* After MS_E_CONFLICT: opens the new file, or, if the path has no other, the same one
+ * again: a handle that has missed a damaged index reads no further. Returns `code` if
+ * that was done, and nothing was read since. */
+static int follow_again(follower *f, int code)
 {
+    job *j = f->job;
     struct stat before = f->file;
     int opened = follow_file(f);
     bool other = f->file.st_ino != before.st_ino || f->file.st_dev != before.st_dev;
-    return opened == FINE && !other ? code : opened;
+    if (opened != FINE || other) return opened;
+    if (f->reopened || is_postgres(j->options->files[0])) return code;
+    f->reopened = true;
+    ms_close(j->store);
+    j->store = NULL;
+    return open_to_read(j);
 }
 
 /* Prints the new messages of each location. q NULL: only remembers where each ends. */
@@ -254,7 +263,7 @@ static int follow_on(follower *f, ms_query *q, double left)
     ms_result result = at_place ? wait_postgres(f->job, q->location, &f->place, pause,
                                                 &moved, &err)
                                 : ms_wait(f->job->store, newest, pause, &f->newest, &err);
-    if (result == MS_E_CONFLICT && follow_replaced(f, CONFLICT) == FINE) {
+    if (result == MS_E_CONFLICT && follow_again(f, CONFLICT) == FINE) {
         f->newest = newest;
         return FINE;
     }
@@ -262,12 +271,15 @@ static int follow_on(follower *f, ms_query *q, double left)
     if (server && !(at_place ? moved : follow_moved(f))) return FINE;
     int code = follow_changes(f, q, false);
     if (code != FINE) return code;
+    f->reopened = false;
     if (f->each && !GIVEN(o, RAW)) return follow_each(f, q);
     if (f->mark <= f->last) return server ? FINE : follow_file(f);
     q->after_seq = f->last;
     q->before_seq = f->mark + 1;
     f->last = f->mark;
-    return GIVEN(o, RAW) ? FINE : follow_query(f, q);
+    code = GIVEN(o, RAW) ? FINE : follow_query(f, q);
+    if (code == CONFLICT) f->last = q->after_seq; /* none of them was printed */
+    return code;
 }
 
 /* Finds where following begins: after the newest message of the store, or of the
@@ -346,7 +358,7 @@ static int run_follow(job *j)
         double left = end - clock_seconds();
         if (left <= 0) break;
         code = follow_on(&f, &q, left);
-        if (code == CONFLICT) code = follow_replaced(&f, code);
+        if (code == CONFLICT) code = follow_again(&f, code);
     }
     ms_arena_deinit(&f.arena);
     tally_free(&f.places);

@@ -48,6 +48,8 @@ typedef struct shipment {
     job log;
     ms_store *to;
     bool open, named;         /* named: as an argument, not found in a folder */
+    bool stale;               /* the handle must be opened again, */
+    bool reopened;            /* and was, and nothing was read since */
     ms_log_info info;         /* its lineage names the source */
     bool durable;             /* all of it is, when the pass began */
     bool compacted;           /* what is compared may be changed messages */
@@ -59,8 +61,10 @@ typedef struct shipment {
     clash *clashes;           /* an stb_ds map */
     uint64_t messages, changes, left_out;
     uint64_t retired;         /* records under a rule of retire, in this run */
-    uint64_t damaged;         /* unreadable records that others came after, in this run */
-    uint64_t tail;            /* those after the position: the next pass meets them */
+    uint64_t met;             /* damaged records that this pass knows of, */
+    uint64_t passed;          /* those of them that are before the position, */
+    uint64_t tail;            /* and those after it: the next pass meets them */
+    uint64_t damaged;         /* damaged records that were passed in this run */
     uint64_t waiting;         /* records that are not durable yet, or not shipped */
     int code;                 /* of the first thing that went wrong */
     const char *state;        /* in a word, for --status and --metrics */
@@ -110,12 +114,31 @@ static bool is_replaced(const shipment *s)
            now.replaced && access(s->path, F_OK) == 0;
 }
 
+/* Returns whether the handle reads no further, though its file is in place: it has missed
+ * an index that is damaged. */
+static bool is_stale(const shipment *s)
+{
+    ms_cursor it;
+    ms_query q = {0};
+    q.raw = MS_RAW_ALL;
+    q.limit = 1;
+    if (s->log.store == NULL) return false;
+    ms_result result = ms_query_open(s->log.store, &q, &it, NULL);
+    if (result == MS_OK) ms_cursor_close(&it, NULL);
+    return result == MS_E_CONFLICT;
+}
+
 /* Stops this log (and returns FINE), or, with an error of the server, all. What fails
- * since the file was replaced ends this pass alone. */
+ * since the file was replaced, or the handle is stale, ends this pass alone. */
 static int halt(shipment *s, const char *what, ms_result result, const ms_error *err)
 {
     char text[1200];
     if (result == MS_E_CONFLICT && s->checked > 0 && is_replaced(s)) {
+        s->checked = 0;
+        return FINE;
+    }
+    if (result == MS_E_CONFLICT && s->checked > 0 && !s->reopened && is_stale(s)) {
+        s->stale = true;
         s->checked = 0;
         return FINE;
     }
@@ -276,9 +299,37 @@ static bool has_moved(shipment *s, ms_result result)
     return true;
 }
 
+/* Sets *ahead to the damaged records after the position: of the tail, of which a cursor
+ * knows when it opens, or (all) of the whole log. False: it is not known. */
+static bool damage_ahead(shipment *s, bool all, uint64_t *ahead)
+{
+    ms_cursor it;
+    ms_query q = {0};
+    q.raw = MS_RAW_ALL;
+    q.after_seq = s->at.message;
+    if (ms_query_open(s->log.store, &q, &it, NULL) != MS_OK) return false;
+    while (all && ms_next(&it) != NULL) continue;
+    *ahead = it.damaged;
+    ms_cursor_close(&it, NULL);
+    return true;
+}
+
+/* Counts the damaged records that this pass has passed. */
+static void count_passed(shipment *s, uint64_t passed)
+{
+    s->damaged += passed - s->passed; /* it may be fewer: then both wrap around */
+    s->at.left_out += passed - s->passed;
+    s->passed = passed;
+}
+
 static int note_position(shipment *s)
 {
     ms_error err;
+    uint64_t ahead;
+    if (s->met > s->passed && damage_ahead(s, false, &ahead) &&
+        s->met > s->passed + ahead) {
+        count_passed(s, s->met - ahead);
+    }
     bool begun = s->noted.message > 0 || s->noted.changes > 0;
     bool moved = s->at.message != s->noted.message || s->at.changes != s->noted.changes ||
                  s->at.left_out != s->noted.left_out || s->at.retired != s->noted.retired;
@@ -823,32 +874,6 @@ static bool may_be_lost(const shipment *s, const ms_msg *msg, uint64_t seen)
     return seen >= s->info.durable_seq;
 }
 
-/* Counts damaged records before they are passed, so that the server has them if this run
- * ends there. */
-static void count_damaged(shipment *s, uint64_t met, uint64_t before)
-{
-    s->damaged += met - before;
-    s->at.left_out += met - before;
-}
-
-/* Takes from the count those of `counted` that are after the position: the cursor counts
- * some before it comes to them. */
-static void count_tail(shipment *s, uint64_t counted)
-{
-    ms_cursor it;
-    ms_query q = {0};
-    q.raw = MS_RAW_ALL;
-    q.after_seq = s->at.message;
-    s->tail = 0;
-    if (ms_query_open(s->log.store, &q, &it, NULL) != MS_OK) return;
-    while (ms_next(&it) != NULL) continue;
-    s->tail = it.damaged;
-    ms_cursor_close(&it, NULL);
-    uint64_t ahead = s->tail < counted ? s->tail : counted;
-    s->damaged -= ahead;
-    s->at.left_out -= ahead;
-}
-
 /* Ships the records after the position, or (count) counts them. */
 static int ship_records(shipment *s, bool count)
 {
@@ -856,15 +881,17 @@ static int ship_records(shipment *s, bool count)
     ms_error err;
     const ms_msg *msg;
     ms_query q = {0};
-    uint64_t skip = s->at.changes, seen = s->at.message, damaged = 0;
+    uint64_t skip = s->at.changes, seen = s->at.message;
     int code = FINE;
+    bool end = false;
     q.raw = MS_RAW_ALL;
     q.after_seq = s->at.message;
-    s->waiting = 0;
+    s->waiting = s->met = s->passed = s->tail = 0;
     ms_result result = ms_query_open(s->log.store, &q, &it, &err);
-    if (result == MS_E_CONFLICT) return FINE; /* replaced: the next pass opens it */
     if (result != MS_OK) return halt(s, "reading the log", result, &err);
-    while (code == FINE && !s->halted && !stopped && (msg = ms_next(&it)) != NULL) {
+    s->reopened = false;
+    while (code == FINE && !s->halted && !stopped &&
+           !(end = (msg = ms_next(&it)) == NULL)) {
         bool message = ms_kind_of(msg) == MS_KIND_MESSAGE;
         if (message) skip = 0;
         if (!message && skip > 0) {
@@ -872,23 +899,29 @@ static int ship_records(shipment *s, bool count)
         } else if (count || s->waiting > 0 || may_be_lost(s, msg, seen)) {
             s->waiting++;
         } else {
-            count_damaged(s, it.damaged, damaged);
-            damaged = it.damaged;
+            s->met = it.damaged;
             code = message ? ship_message(s, msg) : ship_change(s, msg);
         }
         if (message) seen = ms_seq(msg);
         if (s->checked == 0) break; /* the position on the server moved */
     }
-    s->complete = !stopped || (code == FINE && ms_next(&it) == NULL);
+    end = end || (stopped && ms_next(&it) == NULL);
     if (code == FINE && !s->halted && s->checked > 0) code = ship_rows(s);
-    s->tail = 0;
-    if (it.damaged > 0 && !count && s->complete) count_tail(s, damaged);
+    if (it.damaged > 0 && !count) {
+        while (ms_next(&it) != NULL) continue; /* the count is that of the whole log */
+        if (damage_ahead(s, true, &s->tail)) {
+            count_passed(s, it.damaged > s->tail ? it.damaged - s->tail : 0);
+        }
+        s->met = 0;
+    }
     result = ms_cursor_close(&it, &err);
     if (code == FINE && result != MS_OK && !s->halted) {
         code = halt(s, "reading the log", result, &err);
         s->halted = false; /* it has shipped all others */
     }
-    return code == FINE && s->checked > 0 && !count ? note_position(s) : code;
+    if (code == FINE && s->checked > 0 && !count) code = note_position(s);
+    s->complete = end && code == FINE && !s->halted && s->checked > 0;
+    return code;
 }
 
 
@@ -984,6 +1017,11 @@ static int ship_pass(fleet *f, shipment *s, bool count)
     double every = SHIP_CHECK_S + 0.02 * (double)arrlenu(f->ships);
     if (s->halted && clock_seconds() - s->retried < SHIP_RETRY_S) return FINE;
     s->halted = s->complete = false;
+    if (s->stale) {
+        ship_close(s);
+        s->reopened = true;
+        s->stale = false;
+    }
     int code = ship_open(f, s);
     if (code != FINE || !s->open) return code;
     ms_result result = ms_log_stat(s->log.store, &s->info, &err);
@@ -1004,7 +1042,7 @@ static int ship_pass(fleet *f, shipment *s, bool count)
 /* Returns whether a signal came before all of the log was read. */
 static bool is_interrupted(const shipment *s)
 {
-    return stopped && !s->complete && !s->halted && s->code == FINE;
+    return stopped && !s->complete && !s->halted;
 }
 
 static void ship_report(shipment *s, output *out)
@@ -1200,15 +1238,11 @@ static int run_ship(job *j)
     int code = open_postgres(j, o->url, !o->status);
     if (code == FINE && o->status) code = fleet_look(&f);
     if (code == FINE) code = o->status ? fleet_status(&f, &out) : fleet_ship(&f);
-    bool cut = stopped && !GIVEN(o, FOLLOW); /* with it the end is a signal */
+    bool interrupted = stopped && f.looked <= 0;
     for (size_t i = 0; i < arrlenu(f.ships); i++) {
         shipment *s = f.ships[i];
-        bool interrupted = cut && is_interrupted(s);
+        interrupted = interrupted || is_interrupted(s);
         if (!o->status) ship_report(s, &out);
-        if (interrupted && code == FINE) {
-            complain("interrupted before all was %s", o->status ? "read" : "shipped");
-            code = FAILED;
-        }
         ship_close(s);
         if (code == FINE) code = s->code;
         arrfree(s->rows);
@@ -1218,6 +1252,10 @@ static int run_ship(job *j)
         free(s);
     }
     arrfree(f.ships);
+    if (interrupted && !GIVEN(o, FOLLOW)) { /* with it the end is a signal */
+        complain("interrupted before all was %s", o->status ? "read" : "shipped");
+        if (code == FINE) code = FAILED;
+    }
     return output_end(&out, code);
 }
 
@@ -1255,7 +1293,7 @@ const command ship_command = {
     "is each record that does not fit; the others go on. Exit code 5 then. What falls\n"
     "under a rule of msgstore retire is not stored, and counted as retired. Damaged\n"
     "records are left out (exit code 3), and counted by later runs, too. A run that a\n"
-    "signal ends before all is shipped has exit code 1, but with --follow. With\n"
+    "signal ends before all is shipped has exit code 1, except with --follow. With\n"
     "--prefix, locations of one name on two hosts are two. The prefix of a log stays\n"
     "the same, else changes of what was shipped do not find it, and are left out.\n",
     false,

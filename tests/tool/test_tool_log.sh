@@ -513,6 +513,41 @@ session <<'END'
 $ cat $tmp/follow =$1> 9 10 11 12
 END
 
+# A follower has not read the first index (kind 2) when it is damaged. Its writer goes on to
+# the next segment, whose number the follower does not expect. A segment is 8 MiB.
+rm -f "$log"
+coproc writer { exec "$tool" append "$log" --location l 2>"$tmp/writer"; }
+text=$(head -c 900000 /dev/zero | tr '\0' x)
+# put COUNT: so many messages.
+put()
+{
+    local k
+    for ((k = 0; k < $1; k++)); do
+        printf '{"type":"task","content":"%s"}\n' "$text" >&"${writer[1]}"
+        read -r -t 20 -u "${writer[0]}" number || return
+    done
+}
+put 1
+follow 1 --seconds 60 2>"$tmp/told"
+kill -STOP "$follower"
+put 10
+perl -e 'open(F, "+<", $ARGV[0]) or die; binmode F; local $/; my ($b, $at) = (<F>, 8192);
+    $at += unpack("V", substr($b, $at, 4)) + 7 & ~7 while ord(substr($b, $at + 4, 1)) != 2;
+    seek F, $at + 9, 0; print F "X"' "$log"
+kill -CONT "$follower"
+soon lines 11 "$tmp/follow"
+put 12
+unfollow 23
+pid=$writer_PID input_of=${writer[1]}
+exec {input_of}>&-
+wait "$pid"
+session <<'END'
+== follow_goes_on_when_it_has_missed_a_damaged_index
+$ echo $status => ^3$
+$ cat $tmp/follow =$1> {1..23}
+$ grep -c 'other segments' $tmp/told => ^0$ -> 1
+END
+
 
 # ---- verify and repair: damage costs the message that is damaged, no other.
 

@@ -185,6 +185,8 @@ control waiter_compares_totals 'a_waiter_wakes_when_a_message*' $store \
 control listed_number_is_seen 'an_append_has_a_larger*' $store \
     '    if (out->count) ms__pg_saw(s, (int64_t)(out->items[0].last_seq / MS_PG_BUCKETS));
 ' ''
+control stale_log_is_opened_again ship tools/cmd_ship.c \
+    '!s->reopened && is_stale(s)' 's->reopened && is_stale(s)'
 control follow_keeps_each_location ship tools/cmd_follow.c \
     'f->each = is_postgres(o->files[0]) && o->location == NULL;' 'f->each = false;'
 control sources_are_compared 'another_message*' $store \
@@ -394,19 +396,22 @@ control fetched_names_have_no_prefix 'fleet a_prefix_keeps_hosts_apart' tools/cm
 control left_out_is_counted_again 'fleet status_and_metrics_name_what_waits' tools/cmd_ship.c \
     's->at.left_out = s->at.retired = 0; /*' 's->at.retired = 0; /*'
 control status_notes_no_position 'fleet status_and_metrics_name_what_waits' tools/cmd_ship.c \
-    's->checked > 0 && !count ? note' 's->checked > 0 ? note'
+    's->checked > 0 && !count) code = note' 's->checked > 0) code = note'
 control compared_file_is_noted 'fleet status_and_metrics_name_what_waits' tools/cmd_ship.c \
     'moved = true; /* the file' '(void)0; /* the file'
 control fetch_ends_its_notes ship tools/cmd_fetch.c \
     'if (result == MS_OK) result = read;' '(void)read;'
 control interrupted_run_is_an_error ship tools/cmd_ship.c \
-    'if (interrupted && code == FINE) {' 'if (interrupted && code != FINE) {'
+    'if (code == FINE) code = FAILED;' ''
+control interruption_before_damage_is_told ship tools/cmd_ship.c \
+    'stopped && !s->complete && !s->halted;' \
+    'stopped && !s->complete && !s->halted && s->code == FINE;'
+control interruption_of_the_begin_is_told ship tools/cmd_ship.c \
+    'bool interrupted = stopped && f.looked <= 0;' 'bool interrupted = false;'
 control passed_damage_is_counted ship tools/cmd_ship.c \
-    '    s->at.left_out += met - before;
-' ''
+    's->at.left_out += passed - s->passed;' ''
 control damage_at_the_end_is_met_again ship tools/cmd_ship.c \
-    '    s->at.left_out -= ahead;
-' ''
+    'it.damaged > s->tail ? it.damaged - s->tail : 0' 'it.damaged'
 control what_is_no_log_is_passed_over_aloud ship tools/cmd_ship.c \
     'if (f->looked <= 0 && passed > 0) {' 'if (false) {'
 control empty_logs_are_no_copies ship tools/cmd_ship.c \

@@ -221,29 +221,43 @@ sql "update msgstore_record set body = '\\x00' where kind = 5 and location = 'pl
 "$tool" fetch "$url" --location 'place 2' -o "$out/noted.msl" >"$out/log" 2>&1
 [ $? = 3 ] || fail "a damaged note is fetched: $(cat "$out/log")"
 
-# A signal before all is shipped is an error, but with --follow, which ends so.
+# A signal before all is shipped is an error, except with --follow, which ends so.
+# cut TABLE OPTIONS...: a run of ship gets a signal while it waits for the lock of a table.
+cut()
+{
+    table=$1
+    shift
+    sql "begin; lock table $table in access exclusive mode; select pg_sleep(30)" >/dev/null &
+    holder=$!
+    is_held() { [ -n "$(sql "select 1 from pg_locks where mode = 'AccessExclusiveLock' and
+        granted and relation = '$table'::regclass")" ]; }
+    is_waiting() { [ -n "$(sql 'select 1 from pg_locks where not granted limit 1')" ]; }
+    soon is_held || fail 'the table is not locked'
+    "$tool" ship "$@" --to "$url" >"$out/log" 2>&1 &
+    shipper=$!
+    soon is_waiting || fail 'the shipper does not wait'
+    kill -INT $shipper
+    sql "select pg_terminate_backend(pid) from pg_stat_activity where query ~ 'pg_slee[p]'" \
+        >/dev/null
+    wait $holder
+    wait $shipper
+}
 sed 's/"place /"signal /' "$out/in.jsonl" >"$out/signal.jsonl"
 "$tool" import "$out/signal.msl" "$out/signal.jsonl" >/dev/null || fail import
-sql 'begin; lock table msgstore_record in exclusive mode; select pg_sleep(2); commit' >/dev/null &
-holder=$!
-for ((i = 0; i < 100; i++)); do
-    [ "$(sql "select 1 from pg_locks where mode = 'ExclusiveLock' and granted and
-         relation = 'msgstore_record'::regclass")" = 1 ] && break
-    sleep 0.1
-done
-"$tool" ship "$out/signal.msl" --to "$url" >"$out/log" 2>&1 &
-shipper=$!
-is_waiting() { [ -n "$(sql 'select 1 from pg_locks where not granted limit 1')" ]; }
-soon is_waiting || fail 'the shipper does not wait'
-kill -INT $shipper
-wait $shipper
+cut msgstore_record "$out/signal.msl"
 [ $? = 1 ] || fail "an interrupted run: $(cat "$out/log")"
-wait $holder
 grep -q '^msgstore: interrupted before all was shipped$' "$out/log" &&
     grep -q 'signal.msl: [0-9]* messages, 0 changes shipped, interrupted before its end$' "$out/log" ||
     fail "an interrupted run: $(cat "$out/log")"
 "$tool" ship "$out/signal.msl" --to "$url" >"$out/log" 2>&1 || fail "ship: $(cat "$out/log")"
 grep -q interrupted "$out/log" && fail "ship: $(cat "$out/log")"
+for option in '' --status; do
+    # shellcheck disable=SC2086
+    cut msgstore_schema "$out/signal.msl" $option
+    [ $? = 1 ] || fail "interrupted before the first log: $(cat "$out/log")"
+    [ "$(grep -c '^msgstore: interrupted before all was ' "$out/log")" = 1 ] ||
+        fail "interrupted before the first log: $(cat "$out/log")"
+done
 
 # Damaged records that were passed are counted by each later run, one at the end is met again.
 for ((i = 1; i <= 9; i++)); do
@@ -274,6 +288,64 @@ say 'after it' | "$tool" append "$out/harm.msl" --location harm >/dev/null 2>&1
 harmed 3 '1 message, 0 changes shipped, 1 damaged, 1 left out before$'
 harmed 0 '0 messages, 0 changes shipped, 2 left out before$'
 harmed 0 '0 records to ship, 2 left out' --status
+
+# However often a run is interrupted before a damaged record, it is counted once.
+last=$(wc -l <"$out/in.jsonl")
+{
+    sed 's/"place /"cut /' "$out/in.jsonl"
+    for ((i = last + 1; i <= last + 3; i++)); do
+        printf '{"type":"user_message","content":"harm %d.","location":"harm"}\n' $i
+    done
+} >"$out/harm.jsonl"
+rm "$out/harm.msl"
+"$tool" import "$out/harm.msl" "$out/harm.jsonl" >/dev/null || fail import
+harm $((last + 2))
+for run in 1 2; do
+    cut msgstore_record "$out/harm.msl"
+    [ $? = 3 ] || fail "interrupted before damage: $(cat "$out/log")"
+    grep -q '^msgstore: interrupted before all was shipped$' "$out/log" &&
+        grep -q '1000 messages, .*, 1 damaged, interrupted before its end$' "$out/log" ||
+        fail "interrupted before damage: $(cat "$out/log")"
+    harmed 3 "message ${run}000, .* 0 left out" --status
+done
+harmed 3 "$((last - 1998)) .* shipped, 1 damaged$"
+harmed 0 '0 messages, 0 changes shipped, 1 left out before$'
+
+# A shipper has not read the first index (kind 2) when it is damaged. The writer goes on to
+# the next segment, whose number the shipper does not expect. A segment is 8 MiB.
+coproc early { exec "$tool" append "$out/index.msl" --location index --sync each 2>/dev/null; }
+early_pid=$early_PID to_early=${early[1]} from_early=${early[0]}
+text=$(head -c 900000 /dev/zero | tr '\0' x)
+# put COUNT: so many messages.
+put()
+{
+    for ((k = 0; k < $1; k++)); do
+        say "$text" >&"$to_early"
+        read -r -t 30 -u "$from_early" number || fail 'append stores nothing'
+    done
+}
+# there COUNT: so many messages are on the server.
+there() { [ "$(sql "select count(*) from msgstore_record where location = 'index'")" = "$1" ]; }
+put 1
+"$tool" ship "$out/index.msl" --to "$url" --follow >"$out/log" 2>&1 &
+shipper=$!
+soon there 1 || fail "ship: $(cat "$out/log")"
+kill -STOP $shipper
+put 10
+perl -e 'open(F, "+<", $ARGV[0]) or die; binmode F; local $/; my ($b, $at) = (<F>, 8192);
+    $at += unpack("V", substr($b, $at, 4)) + 7 & ~7 while ord(substr($b, $at + 4, 1)) != 2;
+    seek F, $at + 9, 0; print F "X"' "$out/index.msl"
+kill -CONT $shipper
+soon there 11 || fail "ship: $(cat "$out/log")"
+put 12
+soon there 23 || fail "a missed index: $(cat "$out/log")"
+kill -TERM $shipper
+wait $shipper
+[ $? = 3 ] || fail "a missed index: $(cat "$out/log")"
+grep -q 'index.msl: 23 messages, 0 changes shipped, 1 damaged$' "$out/log" ||
+    fail "a missed index: $(cat "$out/log")"
+exec {to_early}>&-
+wait "$early_pid"
 
 # What a folder has beside logs is counted; a log whose first page is damaged is one.
 mkdir -p "$out/logs" "$out/no_logs"
