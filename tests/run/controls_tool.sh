@@ -124,10 +124,17 @@ controls_of_the_tool()
     control rows_of_no_session_not_told tool test_tool_transcripts \
         odd_row_of_a_database_hides_no_other_one 100 \
         tools/database.c:database_sessions 'nameless > 0 && arrlenu' 'false && arrlenu'
+    control null_in_a_thought_is_unknown tool test_tool_transcripts \
+        what_chatgpt_has_in_other_types_is_kept_and_counted 100 \
+        tools/read_chatgpt.c:is_text_or_none 'is_kind(value, MS_JSON_NULL)' 'false'
     control unread_time_of_a_number_not_counted tool test_tool_transcripts \
         time_of_a_database_that_cannot_be_read_is_counted 100 \
         tools/trace.c:set_number_time \
         'trace_incomplete(t, MS_STR("time that cannot be read"));' '(void)t;'
+    control infinity_is_a_number_of_json tool test_tool_transcripts \
+        time_of_a_database_that_cannot_be_read_is_counted 100 \
+        tools/database.c:put_row 'ms_json_check(value, NULL, NULL, NULL) == MS_OK' \
+        'is_kind(value, MS_JSON_NUMBER)'
     control replaced_bytes_of_a_database_not_counted tool test_tool_transcripts \
         bytes_of_a_database_that_are_no_UTF_8_are_counted 100 \
         tools/database.c:put_row '!ms_utf8_check(value, NULL)' 'false'

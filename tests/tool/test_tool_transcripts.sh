@@ -1218,6 +1218,8 @@ view --json $gpt.more.json =5> => call it => "tool":"py","args":\{"a":1\}.*SECON
 == what_chatgpt_has_in_other_types_is_kept_and_counted
 $ echo '{"conversation_id":"g","current_node":"n","mapping":{"n":{"id":"n","parent":null,"children":[],"message":{"id":"n","create_time":"1767261600","author":{"role":"assistant"},"content":{"content_type":"thoughts","thoughts":["STRAY"]}}}}}' >$gpt.types.json
 view --json $gpt.types.json => STRAY =0> "time" -> 0 1 time that cannot be read|1 chatgpt:thoughts
+$ echo '{"conversation_id":"g","current_node":"n","mapping":{"n":{"id":"n","parent":null,"children":[],"message":{"id":"n","author":{"role":"assistant"},"content":{"content_type":"thoughts","thoughts":[{"summary":null,"content":"WHY"},{"summary":"THUS","content":null}]}}}}}' >$gpt.null.json
+view --json $gpt.null.json => "type":"reasoning",.*"content":"WHY.n.nTHUS" -> 0
 
 == conversation_that_an_export_of_chatgpt_has_twice_is_read_once
 view $gpt.twice.json =3> => ^1 .* call it => ^2 .* py => ^3 .* observation -> 0 *
