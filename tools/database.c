@@ -125,8 +125,9 @@ static void put_row(const sqlite_library *s, void *row, rows_text *to)
         const char *text = (const char *)s->column_text(row, i);
         int len = s->column_bytes(row, i);
         ms_str value = ms_str_n(text != NULL ? text : "", text != NULL ? (size_t)len : 0);
-        bool number = type == SQLITE_INTEGER ||
-                      (type == SQLITE_FLOAT && is_kind(value, MS_JSON_NUMBER));
+        bool number = type == SQLITE_INTEGER || /* JSON has no infinity */
+                      (type == SQLITE_FLOAT &&
+                       ms_json_check(value, NULL, NULL, NULL) == MS_OK);
         ms_json_key(&w, ms_str_of(s->column_name(row, i)));
         if (number) ms_json_put_raw(&w, value);
         else ms_json_put_string(&w, value); /* with U+FFFD for what is no UTF-8 */

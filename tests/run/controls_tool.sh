@@ -161,6 +161,9 @@ controls_of_the_tool()
     control strange_time_of_a_session_is_none tool test_tool_transcripts \
         row_of_a_database_that_grows_by_a_round_number_is_read_again 100 \
         tools/database.c:changed_of '(int64_t)(hash_text(ms_str_of(text)) >> 1)' '0'
+    control time_of_a_session_ends_at_a_point tool test_tool_transcripts \
+        row_of_a_database_whose_time_is_no_whole_number_is_read_again 100 \
+        tools/database.c:changed_of "*end == '\\0'" "(*end == '\\0' || *end == '.')"
     control undo_without_a_count_is_silent tool test_tool_transcripts \
         what_kimi_code_cannot_mean_is_kept_and_counted 100 \
         tools/read_kimi.c:kimi_read \

@@ -983,6 +983,8 @@ if python3 -c 'import sqlite3' 2>/dev/null; then
     database time.db "$crush_tables insert into messages values
         ('m1', 's1', 'user', $(said 'with a fraction'), 1750000000.25, 1), ('m2', 's1', 'user', $(said 'words'), '2025-06-15', 1),
         ('m3', 's1', 'user', $(said 'absent'), null, 1), ('m4', 's1', 'user', $(said 'below'), -5, 1), ('m5', 's1', 'user', $(said 'far'), 99999999999999, 1)"
+    database endless.db "$crush_tables insert into messages values
+        ('m1', 's1', 'user', $(said 'below all'), -9e999, 1), ('m2', 's1', 'user', $(said 'above all'), 9e999, 1), ('m3', 's1', 'user', $(said 'less than none'), -0.5, 1)"
     database bytes.db "$crush_tables insert into messages values ('m1', 's1', 'user', cast(x'5b7b2274797065223a2274657874222c2264617461223a7b2274657874223a22ff626164227d7d5d' as text), 1, 1)"
     database bare.db "$crush_tables alter table messages drop column parts; insert into messages values ('m1', 's1', 'user', 1, 1)"
     database odd.db "$crush_tables insert into messages values ('m1', 's1', 'assistant', '[{\"type\":\"tool_call\",\"data\":{\"id\":\"c\",\"name\":9,\"input\":\"NAMELESS\"}},{\"type\":\"tool_result\",\"data\":{\"tool_call_id\":\"c\",\"content\":\"r\",\"metadata\":[\"LISTED\"]}}]', 1, 1)"
@@ -1005,6 +1007,8 @@ view $tmp/rows/odd.vscdb --json => USERTOOL => USERTHINKS => PICTURE => NONAME =
 
 == time_of_a_database_that_cannot_be_read_is_counted
 view $tmp/rows/time.db =5> => 2025-06-15T15:06:40.25Z .* with a fraction|2025-06-15T15:06:40Z .* with a fraction -> 0 empty or incomplete: 3 time that cannot be read$
+view $tmp/rows/endless.db =3> => below all => above all -> 0 empty or incomplete: 3 time that cannot be read$
+sync $tmp/rows/endless.log $tmp/rows/endless.db => ^messages +3 new -> 0 *
 view $tmp/rows/time.vscdb =4> => 2025-06-15T15:06:40Z .* none -> 0 empty or incomplete: 3 time that cannot be read$
 
 == bytes_of_a_database_that_are_no_UTF_8_are_counted
