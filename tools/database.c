@@ -192,9 +192,9 @@ static const schema schemas[] = {
      {{"select m.*, s.title, s.parent_session_id, s.summary_message_id from messages m "
        "left join sessions s on s.id = m.session_id", "m.session_id",
        "m.session_id is null, m.session_id, m.created_at, m.rowid"}},
-     "select m.session_id, count(*), max(max(ifnull(m.updated_at, 0)), max(ifnull("
-     "s.updated_at, 0))) * 1000 + ifnull(sum(length(m.parts)), 0) % 1000003 from "
-     "messages m left join sessions s on s.id = m.session_id group by 1 order by 1"},
+     "select m.session_id, count(*), cast(max(max(ifnull(m.updated_at, 0)), max(ifnull("
+     "s.updated_at, 0))) * 1000 as integer) + ifnull(sum(length(m.parts)), 0) % 1000003 "
+     "from messages m left join sessions s on s.id = m.session_id group by 1 order by 1"},
     /* Cursor. Of its keys only those of conversations are read: others have secrets. */
     {"'ItemTable', 'cursorDiskKV'",
      {{"select case when key < 'c' then substr(key, 10, instr(substr(key, 10), ':') - 1) "
@@ -292,13 +292,13 @@ static int open_database(const sqlite_library *s, const char *path, void **db,
     return got;
 }
 
-/* Returns a time in nanoseconds for milliseconds, and some other number for what is none:
- * it changes when the text does. */
+/* Returns a time in nanoseconds for whole milliseconds, and some other number for what is
+ * none: it changes when the text does. */
 static int64_t changed_of(const char *text)
 {
     char *end;
     uint64_t ms = strtoull(text, &end, 10);
-    bool time = *text != '-' && ms < 9000000000000 && (*end == '\0' || *end == '.');
+    bool time = *text != '-' && ms < 9000000000000 && *end == '\0';
     return time ? (int64_t)ms * 1000000 : (int64_t)(hash_text(ms_str_of(text)) >> 1);
 }
 

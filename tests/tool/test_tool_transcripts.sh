@@ -1034,6 +1034,15 @@ sync --quiet $tmp/rows/grown.log $tmp/rows/grown.db -> 0 *
 $ database grown.db "update messages set parts = replace(parts, 'hello one', 'hello again one') where id = 'm1'"
 sync $tmp/rows/grown.log $tmp/rows/grown.db => ^files +1 read, 2 unchanged -> 0 *
 
+== row_of_a_database_whose_time_is_no_whole_number_is_read_again
+$ database real.db "$crush_tables insert into messages values ('m1', 's1', 'user', $(said 'hello'), 1, 1700000000123.0), ('m2', 's2', 'user', $(said 'hello'), 1, 1700000000.25)"
+sync --quiet $tmp/rows/real.log $tmp/rows/real.db -> 0 *
+$ database real.db "update messages set parts = replace(parts, 'hello', 'hello a') where id = 'm1'"
+sync $tmp/rows/real.log $tmp/rows/real.db => ^files +1 read, 1 unchanged -> 0 *
+$ database real.db "update messages set parts = replace(parts, 'hello', 'olleh'), updated_at = 1700000000.75 where id = 'm2'"
+sync $tmp/rows/real.log $tmp/rows/real.db => ^files +1 read, 1 unchanged -> 0 *
+sync $tmp/rows/real.log $tmp/rows/real.db => ^files +0 read, 2 unchanged -> 0 *
+
 == database_with_other_rows_is_refused
 view $tmp/rows/bare.db -> 1 bare.db: its tables are named as a known program's, but their rows are others$
 sync $tmp/rows/bare.log $tmp/rows/bare.db => ^messages +0 new -> 1 bare.db: its tables are named
