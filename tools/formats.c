@@ -855,9 +855,9 @@ int rows_load(file_text *f, const char *path, const char *session)
 {
     int code = database_load(f, path, session);
     bool rows = code == FINE && !is_database(f->text) && f->text.len > 0;
-    if (!rows || format_of(f->text, true) != NULL) return code;
-    complain("%s: its tables are named as a known program's, but their rows are others",
-             path);
+    if (!rows || session != NULL || format_of(f->text, true) != NULL) return code;
+    complain("%s: its tables are named as a known program's, but no reader knows their "
+             "rows", path);
     return FAILED;
 }
 

@@ -51,7 +51,8 @@ typedef struct unit {
 /* Returns the units under a path, by name, in an stb_ds array. others: see paths_of. */
 unit *units_of(const char *path, uint64_t *others);
 void units_free(unit *units);
-/* Does what database_load does. FAILED also where no reader knows the rows. */
+/* Does what database_load does. FAILED also where no reader knows the rows of all
+ * sessions; those of one are then of an unknown format. */
 int rows_load(file_text *f, const char *path, const char *session);
 /* Loads the text of a unit. DAMAGED: some parts cannot be read. */
 int unit_load(const unit *u, file_text *f);

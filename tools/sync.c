@@ -709,16 +709,28 @@ static void add_path(char ***paths, const char *path)
     arrput(*paths, copy);
 }
 
-/* Counts a file of an unknown format, and names it. With --strict it is an error. */
-static int note_unread(syncing *s, const char *path, ms_str text)
+enum { UNIT_NAME = 1200 };
+
+/* Names a file, or a session of a database. */
+static void name_unit(const unit *u, char out[UNIT_NAME])
 {
-    char seen[300], line[1400];
+    bool one = u->session != NULL;
+    snprintf(out, UNIT_NAME, "%.1000s%s%.100s", u->path, one ? "#" : "",
+             one ? u->session : "");
+}
+
+/* Counts a file of an unknown format, and names it. With --strict it is an error. */
+static int note_unread(syncing *s, const unit *u, ms_str text)
+{
+    char name[UNIT_NAME], seen[300], line[UNIT_NAME + 304];
     int code = GIVEN(s->in.options, REFUSE) ? FAILED : FINE;
     if (s->ignored++ >= UNREAD_MAX) return code;
     bool log = text_begins(text, MS_STR("\x89MSL\r\n\x1a\n"));
-    describe_unknown(text, seen, sizeof seen);
-    snprintf(line, sizeof line, "%.1000s: %s", path,
-             is_zip(text) ? "a ZIP" : log ? "a log of msgstore" : seen);
+    const char *what = is_zip(text) ? "a ZIP" : log ? "a log of msgstore" : seen;
+    if (u->session != NULL) what = "no reader knows its rows";
+    if (what == seen) describe_unknown(text, seen, sizeof seen);
+    name_unit(u, name);
+    snprintf(line, sizeof line, "%s: %s", name, what);
     add_path(&s->unread, line);
     return code;
 }
@@ -731,29 +743,30 @@ void sync_complain_of_unread(const syncing *s)
 }
 
 /* Counts a file of an unknown format that an earlier sync has named. */
-static void note_unread_before(syncing *s, const char *path)
+static void note_unread_before(syncing *s, const unit *u)
 {
+    char name[UNIT_NAME];
     s->ignored_before++;
+    name_unit(u, name);
     bool named = s->in.options->full || GIVEN(s->in.options, JSON);
-    if (named) add_path(&s->unread_before, path);
+    if (named) add_path(&s->unread_before, name);
 }
 
 /* Counts what an earlier sync could not read of a file that is as it was. */
-static void note_unchanged(syncing *s, const char *path, const file_facts *facts)
+static void note_unchanged(syncing *s, const unit *u, const file_facts *facts)
 {
     s->bad_before += facts->bad;
     s->cut_before += facts->cut;
     s->unchanged += !facts->unread;
-    if (facts->unread) note_unread_before(s, path);
+    if (facts->unread) note_unread_before(s, u);
 }
 
 /* Counts a file of an unknown format that has changed: it is named the first time, and
  * each time with --strict. */
-static int count_unread(syncing *s, const char *path, ms_str text,
-                        const file_facts *facts)
+static int count_unread(syncing *s, const unit *u, ms_str text, const file_facts *facts)
 {
-    if (!facts->unread || GIVEN(s->in.options, REFUSE)) return note_unread(s, path, text);
-    note_unread_before(s, path);
+    if (!facts->unread || GIVEN(s->in.options, REFUSE)) return note_unread(s, u, text);
+    note_unread_before(s, u);
     return FINE;
 }
 
@@ -800,7 +813,7 @@ static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st, int lo
     if (code != FINE) {
         /* nothing is read */
     } else if (zip && !ends_with(u->path, ".eval")) {
-        code = count_unread(s, u->path, text, &st->facts);
+        code = count_unread(s, u, text, &st->facts);
     } else if (zip || f != NULL) {
         /* what a sync that ended early has read is compared */
         bool ours = st->size > 0 && st->facts.reader == READER;
@@ -808,6 +821,8 @@ static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st, int lo
         uint64_t same = begins && lines && ours ? st->done : 0;
         code = take_transcript(&s->in, f, text, u->path, &st->messages, same, &t,
                                &done);
+    } else if (u->session != NULL && text.len > 0) { /* its file is read as no text */
+        code = count_unread(s, u, text, &st->facts);
     } else if (past_shows(text)) {
         add_path(&s->past, u->path);
         free_noting(&n);
@@ -819,7 +834,7 @@ static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st, int lo
     } else if (text.len == 0) {
         s->empty += loaded != DAMAGED;
     } else {
-        code = count_unread(s, u->path, text, &st->facts);
+        code = count_unread(s, u, text, &st->facts);
     }
     now.bad = s->in.counts->bad_lines + s->in.counts->bad_before - bad;
     now.unread = s->ignored + s->ignored_before > ignored;
@@ -977,7 +992,7 @@ int sync_unit(syncing *s, const unit *u)
     same = same || (st.known && st.size == u->size && st.changed == u->changed);
     if ((st.early && s->in.whole) || is_refused(s, &st.facts)) same = false;
     if (result != MS_OK) code = complain_of_state(u->path, result, &err);
-    else if (same) note_unchanged(s, u->path, &st.facts); /* (SY1) */
+    else if (same) note_unchanged(s, u, &st.facts); /* (SY1) */
     else code = sync_changed(s, u, name, &st);
     free_state(&st);
     free(real);

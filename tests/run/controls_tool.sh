@@ -145,6 +145,9 @@ controls_of_the_tool()
     control unknown_rows_are_messages tool test_tool_transcripts \
         database_with_other_rows_is_refused 100 \
         tools/formats.c:rows_load 'bool rows = code == FINE &&' 'bool rows = false &&'
+    control unknown_rows_of_a_session_refused tool test_tool_transcripts \
+        session_of_a_database_with_other_rows_is_named_once_and_counted 100 \
+        tools/formats.c:rows_load '|| session != NULL ||' '||'
     control orphans_of_a_tree_not_told tool test_tool_transcripts \
         what_a_tree_of_opencode_lacks_is_told 100 \
         tools/formats.c:complain_of_orphans 'if (n > 0) {' 'if (false) {'

@@ -987,6 +987,11 @@ if python3 -c 'import sqlite3' 2>/dev/null; then
         ('m1', 's1', 'user', $(said 'below all'), -9e999, 1), ('m2', 's1', 'user', $(said 'above all'), 9e999, 1), ('m3', 's1', 'user', $(said 'less than none'), -0.5, 1)"
     database bytes.db "$crush_tables insert into messages values ('m1', 's1', 'user', cast(x'5b7b2274797065223a2274657874222c2264617461223a7b2274657874223a22ff626164227d7d5d' as text), 1, 1)"
     database bare.db "$crush_tables alter table messages drop column parts; insert into messages values ('m1', 's1', 'user', 1, 1)"
+    database other.db "$crush_tables insert into messages values ('m1', 's1', 'user', null, 1, 1), ('m2', 's2', 'user', $(said 'known'), 1, 1)"
+    database open.db "create table session (id, time_updated); create table message (id, session_id, time_created, time_updated, data); create table part (id, message_id, session_id, time_updated, data);
+        insert into message values ('1', 'm', 1, 1, '{\"role\":\"user\"}'); insert into part values ('2', '1', 'p', 1, '{\"type\":\"text\",\"text\":\"alone\"}')"
+    database agents.db "create table agent_sessions (session_id); create table agent_messages (id integer primary key autoincrement, session_id, message_data, created_at);
+        insert into agent_messages (session_id, created_at) values ('a', '2025-06-15')"
     database odd.db "$crush_tables insert into messages values ('m1', 's1', 'assistant', '[{\"type\":\"tool_call\",\"data\":{\"id\":\"c\",\"name\":9,\"input\":\"NAMELESS\"}},{\"type\":\"tool_result\",\"data\":{\"tool_call_id\":\"c\",\"content\":\"r\",\"metadata\":[\"LISTED\"]}}]', 1, 1)"
     database time.vscdb "$cursor_tables $(bubble composerData:A '{"createdAt":1750000000000,"fullConversationHeadersOnly":[{"bubbleId":"4"},{"bubbleId":"1"},{"bubbleId":"2"},{"bubbleId":"3"}]}')
         $(bubble bubbleId:A:1 '{"type":1,"text":"below","createdAt":-5}') $(bubble bubbleId:A:2 '{"type":2,"text":"far","createdAt":1e30}')
@@ -1044,8 +1049,22 @@ sync $tmp/rows/real.log $tmp/rows/real.db => ^files +1 read, 1 unchanged -> 0 *
 sync $tmp/rows/real.log $tmp/rows/real.db => ^files +0 read, 2 unchanged -> 0 *
 
 == database_with_other_rows_is_refused
-view $tmp/rows/bare.db -> 1 bare.db: its tables are named as a known program's, but their rows are others$
+view $tmp/rows/bare.db -> 1 bare.db: its tables are named as a known program's, but no reader knows their rows$
 sync $tmp/rows/bare.log $tmp/rows/bare.db => ^messages +0 new -> 1 bare.db: its tables are named
+
+== session_of_a_database_with_other_rows_is_named_once_and_counted
+sync --quiet $tmp/rows/other.log $tmp/rows/other.db -> 0 ^msgstore: not read: .*other.db#s1: no reader knows its rows$
+sync $tmp/rows/other.log $tmp/rows/other.db => ^files +0 read, 1 unchanged, 1 of unknown => ^not read   1 as before -> 0
+sync --full $tmp/rows/other.log $tmp/rows/other.db => ^not read   as before: .*/other.db#s1$ -> 0
+view $tmp/rows/other.log =1> -> 0
+$ database other.db "update messages set parts = 8 where id = 'm1'; update sessions set updated_at = 1750000001 where id = 's1'"
+sync $tmp/rows/other.log $tmp/rows/other.db => ^files +0 read, 1 unchanged, 1 of unknown => ^not read   1 as before -> 0
+sync --strict $tmp/rows/other.log $tmp/rows/other.db => ^files +0 read -> 1 not read: .*other.db#s1: no reader
+sync $tmp/rows/open.log $tmp/rows/open.db => ^files +1 read, 0 unchanged, 1 of unknown => ^not read   .*#p: no reader knows its rows$ -> 0
+sync $tmp/rows/open.log $tmp/rows/open.db => ^files +0 read, 1 unchanged, 1 of unknown => ^not read   1 as before -> 0
+sync $tmp/rows/agents.log $tmp/rows/agents.db => ^not read   .*#a: no reader knows its rows$ -> 0
+sync $tmp/rows/agents.log $tmp/rows/agents.db => ^not read   1 as before -> 0
+view $tmp/rows/agents.db -> 1 agents.db: its tables are named as a known program's, but no reader knows their rows$
 END
 else
     echo "skip rows: no sqlite3 of python3"
