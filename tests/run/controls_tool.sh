@@ -200,7 +200,7 @@ controls_of_the_tool()
         tools/sync.c:sync_changed 'st->impossible' 'false'
     control unread_file_forgotten tool test_tool_transcripts \
         files_of_unknown_formats_are_named_by_sync 100 \
-        tools/sync.c:note_unchanged 'if (facts->unread) note_unread_before(s, path);' ''
+        tools/sync.c:note_unchanged 'if (facts->unread) note_unread_before(s, u);' ''
     control unread_file_passes_strictly tool test_tool_transcripts \
         files_of_unknown_formats_are_named_by_sync 100 \
         tools/sync.c:is_refused '(facts->bad > 0 || facts->unread || facts->cut)' \
