@@ -302,10 +302,10 @@ static int64_t changed_of(const char *text)
     return time ? (int64_t)ms * 1000000 : (int64_t)(hash_text(ms_str_of(text)) >> 1);
 }
 
-/* Reads the sessions, and in another pass what their messages and parts add. *nameless:
- * rows of no session. */
+/* Reads the sessions, and in another pass what their messages and parts add. *lost: rows
+ * of no session. */
 static int read_sessions(const sqlite_library *s, void *db, const char *query,
-                         database_session **out, uint64_t *nameless)
+                         database_session **out, database_session *lost)
 {
     void *row = NULL;
     int got = s->prepare_v2(db, query, -1, &row, NULL);
@@ -313,7 +313,10 @@ static int read_sessions(const sqlite_library *s, void *db, const char *query,
     while ((got = s->step(row)) == SQLITE_ROW) {
         const char *v[3];
         for (int i = 0; i < 3; i++) v[i] = (const char *)s->column_text(row, i);
-        if (v[0] == NULL) *nameless += v[1] != NULL ? strtoull(v[1], NULL, 10) : 1;
+        if (v[0] == NULL) {
+            lost->rows += v[1] != NULL ? strtoull(v[1], NULL, 10) : 1;
+            lost->changed ^= v[2] != NULL ? changed_of(v[2]) : 0;
+        }
         if (v[0] == NULL || v[1] == NULL || v[2] == NULL) continue;
         database_session one = {copy_chars(v[0], strlen(v[0])), strtoull(v[1], NULL, 10),
                                 0};
@@ -325,24 +328,20 @@ static int read_sessions(const sqlite_library *s, void *db, const char *query,
     return got == SQLITE_DONE ? SQLITE_OK : got;
 }
 
-database_session *database_sessions(const char *path)
+database_session *database_sessions(const char *path, database_session *lost)
 {
     sqlite_library s;
     void *db;
     const schema *known;
     database_session *out = NULL;
-    uint64_t nameless = 0;
     file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false, 0};
     bool all, whole = is_read(file_load_head(&f, path, &all)) && f.plain &&
                       is_database(f.text);
     file_free(&f);
+    memset(lost, 0, sizeof *lost);
     if (!whole || !load_library(&s)) return NULL;
     int got = open_database(&s, path, &db, &known);
-    if (known != NULL) got = read_sessions(&s, db, known->sessions, &out, &nameless);
-    if (nameless > 0 && arrlenu(out) > 0) {
-        complain("%s: left out %" PRIu64 " row%s of no session", path, nameless,
-                 plural(nameless));
-    }
+    if (known != NULL) got = read_sessions(&s, db, known->sessions, &out, lost);
     if (db != NULL) s.close(db);
     for (size_t i = 0; got != SQLITE_OK && i < arrlenu(out); i++) free(out[i].id);
     if (got != SQLITE_OK) arrfree(out);

@@ -38,7 +38,17 @@ bool format_hinted(ms_str head);
 int format_read(const fileformat *f, ms_str text, trace *t, const char *path,
                 const options *o, counts *c, bool growing, uint64_t *done);
 
-/* A part of a folder that is one transcript. */
+/* What is not read, since what it belongs to is absent: rows, or files. */
+typedef struct unit_lost {
+    const char *what;
+    uint64_t rows;            /* 0: files */
+    char **files;             /* that no file is named for: an stb_ds array, */
+    char **owners;            /* and the files that may yet say that they are theirs */
+    char *root;               /* the files are in ROOT/KIND */
+    const char *kind;
+} unit_lost;
+
+/* A part of a folder that is one transcript, or what belongs to none. */
 typedef struct unit {
     char *path;               /* a file, or the folder of events */
     char *root;               /* of OpenCode's tree; NULL for other formats */
@@ -46,6 +56,7 @@ typedef struct unit {
     uint64_t size;
     int64_t changed;          /* nanoseconds since 1970 */
     char *session;            /* the only one to read of a database; NULL: all of it */
+    unit_lost *lost;          /* it is no transcript: its text says what is left out */
 } unit;
 
 /* Returns the units under a path, by name, in an stb_ds array. others: see paths_of. */

@@ -722,15 +722,16 @@ static void name_unit(const unit *u, char out[UNIT_NAME])
 /* Counts a file of an unknown format, and names it. With --strict it is an error. */
 static int note_unread(syncing *s, const unit *u, ms_str text)
 {
-    char name[UNIT_NAME], seen[300], line[UNIT_NAME + 304];
+    char name[UNIT_NAME], seen[300], line[2 * UNIT_NAME + 4];
     int code = GIVEN(s->in.options, REFUSE) ? FAILED : FINE;
     if (s->ignored++ >= UNREAD_MAX) return code;
     bool log = text_begins(text, MS_STR("\x89MSL\r\n\x1a\n"));
     const char *what = is_zip(text) ? "a ZIP" : log ? "a log of msgstore" : seen;
     if (u->session != NULL) what = "no reader knows its rows";
+    if (u->lost != NULL) what = text.ptr;
     if (what == seen) describe_unknown(text, seen, sizeof seen);
     name_unit(u, name);
-    snprintf(line, sizeof line, "%s: %s", name, what);
+    snprintf(line, sizeof line, "%s: %.1200s", name, what);
     add_path(&s->unread, line);
     return code;
 }
@@ -757,7 +758,7 @@ static void note_unchanged(syncing *s, const unit *u, const file_facts *facts)
 {
     s->bad_before += facts->bad;
     s->cut_before += facts->cut;
-    s->unchanged += !facts->unread;
+    s->unchanged += !facts->unread && u->lost == NULL;
     if (facts->unread) note_unread_before(s, u);
 }
 
@@ -799,7 +800,8 @@ static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st, int lo
     const fileformat *f = zip ? NULL : format_of(text, true);
     ms_error err;
     bool messages = !zip && f == NULL;
-    n.named = u->session != NULL; /* a database's name leads to no single session */
+    bool single = u->session != NULL || u->lost != NULL;
+    n.named = single; /* a database's name leads to no single session */
     ms_result found = MS_OK;
     if (!n.own && !n.named) found = find_moved(s, u->path, text, messages, st, &err);
     if (found != MS_OK) return complain_of_state(u->path, found, &err);
@@ -821,7 +823,7 @@ static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st, int lo
         uint64_t same = begins && lines && ours ? st->done : 0;
         code = take_transcript(&s->in, f, text, u->path, &st->messages, same, &t,
                                &done);
-    } else if (u->session != NULL && text.len > 0) { /* its file is read as no text */
+    } else if (single && text.len > 0) { /* its file is read as no text */
         code = count_unread(s, u, text, &st->facts);
     } else if (past_shows(text)) {
         add_path(&s->past, u->path);
@@ -832,7 +834,7 @@ static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st, int lo
         bool known = begins && st->size > 0 && !s->in.whole;
         code = sync_messages(s, u, st, known ? st->done : 0, &t);
     } else if (text.len == 0) {
-        s->empty += loaded != DAMAGED;
+        s->empty += loaded != DAMAGED && u->lost == NULL;
     } else {
         code = count_unread(s, u, text, &st->facts);
     }
@@ -910,22 +912,35 @@ static char *session_path(char *path, const char *session)
     return both;
 }
 
+/* Returns the unit of a database's rows of no session. */
+static unit unit_of_lost(const char *path, const database_session *rows)
+{
+    unit u = {copy_chars(path, strlen(path)), NULL, false, rows->rows, rows->changed,
+              NULL, calloc(1, sizeof *u.lost)};
+    if (u.path == NULL || u.lost == NULL) exit(no_memory());
+    u.lost->what = "of no session";
+    u.lost->rows = rows->rows;
+    return u;
+}
+
 /* Takes a database apart into its sessions: one that grows moves no other one. */
 static unit *units_apart(unit *units)
 {
     unit *all = NULL;
     for (size_t i = 0; i < arrlenu(units); i++) {
         bool base = is_database_name(units[i].path);
-        database_session *sessions = base ? database_sessions(units[i].path) : NULL;
+        database_session lost, *sessions = NULL;
+        if (base) sessions = database_sessions(units[i].path, &lost);
         for (size_t k = 0; k < arrlenu(sessions); k++) {
             unit one = {copy_chars(units[i].path, strlen(units[i].path)), NULL, false,
-                        sessions[k].rows, sessions[k].changed, sessions[k].id};
+                        sessions[k].rows, sessions[k].changed, sessions[k].id, NULL};
             if (one.path == NULL) exit(no_memory());
             arrput(all, one);
         }
         if (arrlenu(sessions) == 0) {
             arrput(all, units[i]);
         } else {
+            if (lost.rows > 0) arrput(all, unit_of_lost(units[i].path, &lost));
             free(units[i].path);
             free(units[i].root);
         }
@@ -970,7 +985,8 @@ int sync_unit(syncing *s, const unit *u)
 {
     state st;
     char text[MS_KEY_MAX + 1], *real = path_without_links(s, u->path);
-    if (u->session != NULL && real != NULL) real = session_path(real, u->session);
+    const char *part = u->lost != NULL ? u->lost->what : u->session;
+    if (part != NULL && real != NULL) real = session_path(real, part);
     const char *path = real != NULL ? real : u->path;
     if (s->log != NULL && strcmp(path, s->log) == 0) {
         free(real);

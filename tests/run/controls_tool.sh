@@ -123,7 +123,7 @@ controls_of_the_tool()
         tools/read_crush.c:crush_shows '(session || role) &&' 'session && role &&'
     control rows_of_no_session_not_told tool test_tool_transcripts \
         odd_row_of_a_database_hides_no_other_one 100 \
-        tools/database.c:database_sessions 'nameless > 0 && arrlenu' 'false && arrlenu'
+        tools/sync.c:units_apart 'if (lost.rows > 0)' 'if (false)'
     control null_in_a_thought_is_unknown tool test_tool_transcripts \
         what_chatgpt_has_in_other_types_is_kept_and_counted 100 \
         tools/read_chatgpt.c:is_text_or_none 'is_kind(value, MS_JSON_NULL)' 'false'
@@ -150,7 +150,7 @@ controls_of_the_tool()
         tools/formats.c:rows_load '|| session != NULL ||' '||'
     control orphans_of_a_tree_not_told tool test_tool_transcripts \
         what_a_tree_of_opencode_lacks_is_told 100 \
-        tools/formats.c:complain_of_orphans 'if (n > 0) {' 'if (false) {'
+        tools/formats.c:describe_lost '} else if (n > 0) {' '} else if (false) {'
     control message_without_an_id_skipped tool test_tool_transcripts \
         what_a_tree_of_opencode_lacks_is_told 100 \
         tools/formats.c:grow_session 'g->damaged = true;' ''

@@ -1005,7 +1005,9 @@ if python3 -c 'import sqlite3' 2>/dev/null; then
     session <<'END'
 == odd_row_of_a_database_hides_no_other_one
 view $tmp/rows/null.db =4> => s1 .* hello one => s2 .* hello two => null.db .* crush:role => null.db .* of nobody -> 0 unknown, kept whole: 1 crush:role$
-sync $tmp/rows/null.log $tmp/rows/null.db => ^messages +3 new -> 0 null.db: left out 1 row of no session$
+sync $tmp/rows/null.log $tmp/rows/null.db => ^messages +3 new => ^not read   .*null.db: 1 row of no session$ -> 0 1 crush:role$
+sync --quiet $tmp/rows/null.log $tmp/rows/null.db -> 0
+sync $tmp/rows/null.log $tmp/rows/null.db => ^files +0 read, 3 unchanged, 1 of unknown => ^not read   1 as before -> 0
 view $tmp/rows/null.log =2> hello
 view $tmp/rows/odd.db --json => NAMELESS => LISTED -> 0 1 crush:tool_call
 view $tmp/rows/odd.vscdb --json => USERTOOL => USERTHINKS => PICTURE => NONAME => PARAMS =1> "args" -> 0 1 cursor:thinking, 1 cursor:toolFormerData, 1 cursor:images, 1 cursor:tool without a name$
@@ -1082,9 +1084,16 @@ session <<'END'
 $ tree_of_opencode true
 view $tmp/lacking =12> . -> 0
 $ tree_of_opencode rm session/proj_test/ses_s_stage0_large.json
-sync $tmp/lacking.log $tmp/lacking => ^messages +4 new -> 0 lacking: left out 4 files of messages without their session, the first is .*/message/s_stage0_large/msg_0001.json$
+sync $tmp/lacking.log $tmp/lacking => ^messages +4 new => ^not read   .*/lacking/message: 4 files of messages without their session, the first is .*/message/s_stage0_large/msg_0001.json$ -> 0
+view $tmp/lacking =4> . -> 0 lacking/message: left out 4 files of messages without their session, the first is .*/message/s_stage0_large/msg_0001.json$
 $ tree_of_opencode rm message/s_stage0_large/msg_0002.json
-sync $tmp/lacking.log $tmp/lacking => ^messages +7 new -> 0 lacking: left out 8 files of parts without their message, the first is .*/part/m_assistant_large_1/001.json$
+sync $tmp/lacking.log $tmp/lacking => ^messages +7 new => ^not read   .*/lacking/part: 8 files of parts without their message, the first is .*/part/m_assistant_large_1/001.json$ -> 0
+sync --quiet $tmp/lacking.log $tmp/lacking -> 0
+sync $tmp/lacking.log $tmp/lacking => ^files +0 read, 2 unchanged, 1 of unknown => ^not read   1 as before; -> 0
+sync --full $tmp/lacking.log $tmp/lacking => ^not read   as before: .*/lacking/part$ -> 0
+sync --strict $tmp/lacking.log $tmp/lacking => ^files -> 1 not read: .*/lacking/part: 8 files
+view $tmp/lacking =7> . -> 0 lacking/part: left out 8 files
+$ if command -v strace >/dev/null; then ! strace -f -e trace=open,openat "$tool" sync --quiet $tmp/lacking.log $tmp/lacking 2>&1 | grep '/lacking/.*json"'; fi
 $ tree_of_opencode sed -i 's/"id"/"name"/' message/s_stage0_large/msg_0002.json
 sync $tmp/lacking.log $tmp/lacking => ^messages +7 new -> 3 ses_s_stage0_large.json: a message without an id; left out
 $ tree_of_opencode sed -i 's/"id"/"name"/' session/proj_test/ses_s_stage0_large.json
