@@ -655,7 +655,7 @@ static ms_str folder_name(const char *path, const char *root, const char *kind)
 static bool has_id(id_at *ids, ms_str id)
 {
     uint64_t hash = hash_text(id);
-    return hmgetp_null(ids, hash) != NULL;
+    return ids != NULL && hmgetp_null(ids, hash) != NULL; /* the look-up makes a map */
 }
 
 /* Adds a unit of the files in folders of root/kind/ that are named as no file in

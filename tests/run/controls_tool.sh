@@ -407,7 +407,7 @@ controls_of_the_tool()
         tools/sync.c:note_unchanged 's->cut_before += facts->cut;' ''
     control file_cut_short_is_empty tool test_tool_transcripts \
         rest_of_a_compressed_file_is_read_when_it_ends_early 100 \
-        tools/sync.c:sync_loaded 's->empty += loaded != DAMAGED;' 's->empty++;'
+        tools/sync.c:sync_loaded 's->empty += loaded != DAMAGED &&' 's->empty +='
     control damage_beside_titles_is_not_told tool test_tool_transcripts \
         damage_is_told_beside_titles_times_and_commands 100 \
         tools/cmd_sessions.c:is_known 'j->damage_told = true;' ''
