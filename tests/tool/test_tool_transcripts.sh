@@ -1049,6 +1049,11 @@ sync $tmp/rows/real.log $tmp/rows/real.db => ^files +1 read, 1 unchanged -> 0 *
 $ database real.db "update messages set parts = replace(parts, 'hello', 'olleh'), updated_at = 1700000000.75 where id = 'm2'"
 sync $tmp/rows/real.log $tmp/rows/real.db => ^files +1 read, 1 unchanged -> 0 *
 sync $tmp/rows/real.log $tmp/rows/real.db => ^files +0 read, 2 unchanged -> 0 *
+sync $tmp/rows/power.log $tmp/rows/open.db => ^files +1 read, 0 unchanged -> 0 *
+$ database open.db "update message set time_updated = 1700000000123000.0"
+sync $tmp/rows/power.log $tmp/rows/open.db => ^files +1 read, 0 unchanged -> 0 *
+$ database open.db "update message set time_updated = 1700000000456000.0"
+sync $tmp/rows/power.log $tmp/rows/open.db => ^files +1 read, 0 unchanged -> 0 *
 
 == database_with_other_rows_is_refused
 view $tmp/rows/bare.db -> 1 bare.db: its tables are named as a known program's, but no reader knows their rows$
