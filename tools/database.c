@@ -125,8 +125,9 @@ static void put_row(const sqlite_library *s, void *row, rows_text *to)
         const char *text = (const char *)s->column_text(row, i);
         int len = s->column_bytes(row, i);
         ms_str value = ms_str_n(text != NULL ? text : "", text != NULL ? (size_t)len : 0);
-        bool number = type == SQLITE_INTEGER ||
-                      (type == SQLITE_FLOAT && is_kind(value, MS_JSON_NUMBER));
+        bool number = type == SQLITE_INTEGER || /* JSON has no infinity */
+                      (type == SQLITE_FLOAT &&
+                       ms_json_check(value, NULL, NULL, NULL) == MS_OK);
         ms_json_key(&w, ms_str_of(s->column_name(row, i)));
         if (number) ms_json_put_raw(&w, value);
         else ms_json_put_string(&w, value); /* with U+FFFD for what is no UTF-8 */
@@ -191,9 +192,9 @@ static const schema schemas[] = {
      {{"select m.*, s.title, s.parent_session_id, s.summary_message_id from messages m "
        "left join sessions s on s.id = m.session_id", "m.session_id",
        "m.session_id is null, m.session_id, m.created_at, m.rowid"}},
-     "select m.session_id, count(*), max(max(ifnull(m.updated_at, 0)), max(ifnull("
-     "s.updated_at, 0))) * 1000 + ifnull(sum(length(m.parts)), 0) % 1000003 from "
-     "messages m left join sessions s on s.id = m.session_id group by 1 order by 1"},
+     "select m.session_id, count(*), cast(max(max(ifnull(m.updated_at, 0)), max(ifnull("
+     "s.updated_at, 0))) * 1000 as integer) + ifnull(sum(length(m.parts)), 0) % 1000003 "
+     "from messages m left join sessions s on s.id = m.session_id group by 1 order by 1"},
     /* Cursor. Of its keys only those of conversations are read: others have secrets. */
     {"'ItemTable', 'cursorDiskKV'",
      {{"select case when key < 'c' then substr(key, 10, instr(substr(key, 10), ':') - 1) "
@@ -291,20 +292,20 @@ static int open_database(const sqlite_library *s, const char *path, void **db,
     return got;
 }
 
-/* Returns a time in nanoseconds for milliseconds, and some other number for what is none:
- * it changes when the text does. */
+/* Returns a time in nanoseconds for whole milliseconds, and some other number for what is
+ * none: it changes when the text does. */
 static int64_t changed_of(const char *text)
 {
     char *end;
     uint64_t ms = strtoull(text, &end, 10);
-    bool time = *text != '-' && ms < 9000000000000 && (*end == '\0' || *end == '.');
+    bool time = *text != '-' && ms < 9000000000000 && *end == '\0';
     return time ? (int64_t)ms * 1000000 : (int64_t)(hash_text(ms_str_of(text)) >> 1);
 }
 
-/* Reads the sessions, and in another pass what their messages and parts add. *nameless:
- * rows of no session. */
+/* Reads the sessions, and in another pass what their messages and parts add. *lost: rows
+ * of no session. */
 static int read_sessions(const sqlite_library *s, void *db, const char *query,
-                         database_session **out, uint64_t *nameless)
+                         database_session **out, database_session *lost)
 {
     void *row = NULL;
     int got = s->prepare_v2(db, query, -1, &row, NULL);
@@ -312,7 +313,10 @@ static int read_sessions(const sqlite_library *s, void *db, const char *query,
     while ((got = s->step(row)) == SQLITE_ROW) {
         const char *v[3];
         for (int i = 0; i < 3; i++) v[i] = (const char *)s->column_text(row, i);
-        if (v[0] == NULL) *nameless += v[1] != NULL ? strtoull(v[1], NULL, 10) : 1;
+        if (v[0] == NULL) {
+            lost->rows += v[1] != NULL ? strtoull(v[1], NULL, 10) : 1;
+            lost->changed ^= v[2] != NULL ? changed_of(v[2]) : 0;
+        }
         if (v[0] == NULL || v[1] == NULL || v[2] == NULL) continue;
         database_session one = {copy_chars(v[0], strlen(v[0])), strtoull(v[1], NULL, 10),
                                 0};
@@ -324,24 +328,20 @@ static int read_sessions(const sqlite_library *s, void *db, const char *query,
     return got == SQLITE_DONE ? SQLITE_OK : got;
 }
 
-database_session *database_sessions(const char *path)
+database_session *database_sessions(const char *path, database_session *lost)
 {
     sqlite_library s;
     void *db;
     const schema *known;
     database_session *out = NULL;
-    uint64_t nameless = 0;
     file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false, 0};
     bool all, whole = is_read(file_load_head(&f, path, &all)) && f.plain &&
                       is_database(f.text);
     file_free(&f);
+    memset(lost, 0, sizeof *lost);
     if (!whole || !load_library(&s)) return NULL;
     int got = open_database(&s, path, &db, &known);
-    if (known != NULL) got = read_sessions(&s, db, known->sessions, &out, &nameless);
-    if (nameless > 0 && arrlenu(out) > 0) {
-        complain("%s: left out %" PRIu64 " row%s of no session", path, nameless,
-                 plural(nameless));
-    }
+    if (known != NULL) got = read_sessions(&s, db, known->sessions, &out, lost);
     if (db != NULL) s.close(db);
     for (size_t i = 0; got != SQLITE_OK && i < arrlenu(out); i++) free(out[i].id);
     if (got != SQLITE_OK) arrfree(out);

@@ -24,7 +24,7 @@ typedef struct database_session {
 } database_session;
 
 /* Returns the sessions of a database in an stb_ds array; NULL if it is none, or cannot be
- * read: then database_load says why. */
-database_session *database_sessions(const char *path);
+ * read: then database_load says why. *lost: its rows of no session. */
+database_session *database_sessions(const char *path, database_session *lost);
 
 #endif /* DATABASE_H */

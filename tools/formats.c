@@ -588,14 +588,19 @@ static bool is_in_root(char **roots, const char *path)
     return false;
 }
 
+static void add_copy(char ***paths, const char *path)
+{
+    char *copy = strdup(path);
+    if (copy == NULL) exit(no_memory());
+    arrput(*paths, copy);
+}
+
 static void add_root(char ***roots, const char *root)
 {
     for (size_t i = 0; i < arrlenu(*roots); i++) {
         if (strcmp((*roots)[i], root) == 0) return;
     }
-    char *copy = strdup(root);
-    if (copy == NULL) exit(no_memory());
-    arrput(*roots, copy);
+    add_copy(roots, root);
 }
 
 static void add_unit(unit **units, char ***roots, char *path)
@@ -638,53 +643,93 @@ static const char *path_in(const char *path, const char *root, const char *kind)
     return in ? path + len + word + 2 : NULL;
 }
 
-/* Adds the ids of the files in root/kind/ to a map: their names, or what they say. */
-static void add_ids(id_at **ids, char **paths, const char *root, const char *kind,
-                    bool read)
+/* Returns the name of the folder in root/kind/ that a path is in; without a pointer: it
+ * is not there. */
+static ms_str folder_name(const char *path, const char *root, const char *kind)
+{
+    const char *name = path_in(path, root, kind);
+    const char *end = name != NULL ? strchr(name, '/') : NULL;
+    return ms_str_n(end != NULL ? name : NULL, end != NULL ? (size_t)(end - name) : 0);
+}
+
+static bool has_id(id_at *ids, ms_str id)
+{
+    uint64_t hash = hash_text(id);
+    return ids != NULL && hmgetp_null(ids, hash) != NULL; /* the look-up makes a map */
+}
+
+/* Adds a unit of the files in folders of root/kind/ that are named as no file in
+ * root/of/: what they belong to is absent, or says its name in a file that is named
+ * otherwise. Those are read only with the unit. */
+static void add_lost(unit **units, char **paths, const char *root, const char *kind,
+                     const char *of, const char *what)
+{
+    id_at *names = NULL, *folders = NULL;
+    unit_lost lost = {what, 0, NULL, NULL, NULL, kind};
+    unit u;
+    memset(&u, 0, sizeof u);
+    for (size_t i = 0; i < arrlenu(paths); i++) {
+        ms_str folder = folder_name(paths[i], root, kind);
+        if (folder.ptr != NULL) hmput(folders, hash_text(folder), true);
+        if (path_in(paths[i], root, of) != NULL) {
+            hmput(names, hash_text(stem_text(paths[i])), true);
+        }
+    }
+    for (size_t i = 0; i < arrlenu(paths); i++) {
+        ms_str folder = folder_name(paths[i], root, kind);
+        if (folder.ptr != NULL && !has_id(names, folder)) {
+            stat_of(paths[i], &u);
+            add_copy(&lost.files, paths[i]);
+        }
+        bool owner = path_in(paths[i], root, of) != NULL;
+        if (owner && !has_id(folders, stem_text(paths[i]))) {
+            add_copy(&lost.owners, paths[i]);
+        }
+    }
+    hmfree(names);
+    hmfree(folders);
+    if (arrlenu(lost.files) == 0) {
+        paths_free(lost.owners);
+        return;
+    }
+    u.size += arrlenu(lost.files) + arrlenu(lost.owners);
+    u.path = path_join(root, kind);
+    u.lost = malloc(sizeof lost);
+    if (u.lost == NULL || (lost.root = strdup(root)) == NULL) exit(no_memory());
+    *u.lost = lost;
+    arrput(*units, u);
+}
+
+/* Describes what belongs to nothing; without text: all of it belongs to something. */
+static void describe_lost(const unit_lost *l, char *out, size_t size)
 {
     file_text f = {{NULL, 0}, NULL, 0, NULL, 0, false, 0};
     ms_arena arena = {0};
-    for (size_t i = 0; i < arrlenu(paths); i++) {
-        ms_str value, id = stem_text(paths[i]);
-        if (path_in(paths[i], root, kind) == NULL) continue;
-        if (read) {
-            bool object = is_read(file_load(&f, paths[i])) &&
-                          ms_json_check(f.text, NULL, &value, NULL) == MS_OK;
-            id = object ? text_of(&arena, member(value, "id")) : ms_str_n(NULL, 0);
-        }
-        if (id.len > 0) hmput(*ids, hash_text(id), true);
-        ms_arena_reset(&arena);
-    }
-    ms_arena_deinit(&arena);
-    file_free(&f);
-}
-
-/* Reports files in folders of root/kind/ that are named as no file in root/of/: what they
- * belong to is absent. The files are read only if their names do not say so. */
-static void complain_of_orphans(char **paths, const char *root, const char *kind,
-                                const char *of, const char *what)
-{
     id_at *ids = NULL;
     uint64_t n = 0;
     const char *first = NULL;
-    bool read = false;
-    add_ids(&ids, paths, root, of, false);
-    for (size_t i = 0; i < arrlenu(paths); i++) {
-        const char *name = path_in(paths[i], root, kind);
-        const char *end = name != NULL ? strchr(name, '/') : NULL;
-        if (end == NULL) continue;
-        uint64_t hash = hash_text(ms_str_n(name, (size_t)(end - name)));
-        if (hmgetp_null(ids, hash) == NULL && !read) {
-            add_ids(&ids, paths, root, of, true);
-            read = true;
-        }
-        if (hmgetp_null(ids, hash) == NULL && n++ == 0) first = paths[i];
+    for (size_t i = 0; i < arrlenu(l->owners); i++) {
+        ms_str value;
+        bool object = is_read(file_load(&f, l->owners[i])) &&
+                      ms_json_check(f.text, NULL, &value, NULL) == MS_OK;
+        ms_str id = object ? text_of(&arena, member(value, "id")) : ms_str_n(NULL, 0);
+        if (id.len > 0) hmput(ids, hash_text(id), true);
+        ms_arena_reset(&arena);
     }
-    if (n > 0) {
-        complain("%s: left out %" PRIu64 " file%s of %s, the first is %s", root, n,
-                 plural(n), what, first);
+    for (size_t i = 0; i < arrlenu(l->files); i++) {
+        bool owned = has_id(ids, folder_name(l->files[i], l->root, l->kind));
+        if (!owned && n++ == 0) first = l->files[i];
+    }
+    *out = 0;
+    if (l->rows > 0) {
+        snprintf(out, size, "%" PRIu64 " row%s %s", l->rows, plural(l->rows), l->what);
+    } else if (n > 0) {
+        snprintf(out, size, "%" PRIu64 " file%s %s, the first is %.1000s", n, plural(n),
+                 l->what, first);
     }
     hmfree(ids);
+    ms_arena_deinit(&arena);
+    file_free(&f);
 }
 
 unit *units_of(const char *path, uint64_t *others)
@@ -694,7 +739,7 @@ unit *units_of(const char *path, uint64_t *others)
     if (!is_folder(path)) {
         char *copy = strdup(path);
         if (copy == NULL) exit(no_memory());
-        unit u = {copy, opencode_root(path), false, 0, 0, NULL};
+        unit u = {copy, opencode_root(path), false, 0, 0, NULL, NULL};
         stat_of(path, &u);
         stat_of_log(path, &u);
         arrput(units, u);
@@ -710,19 +755,29 @@ unit *units_of(const char *path, uint64_t *others)
         if (!is_in_root(roots, paths[i])) add_unit(&units, &roots, paths[i]);
     }
     for (size_t i = 0; i < arrlenu(roots); i++) {
-        complain_of_orphans(paths, roots[i], "message", "session",
-                            "messages without their session");
-        complain_of_orphans(paths, roots[i], "part", "message",
-                            "parts without their message");
+        add_lost(&units, paths, roots[i], "message", "session",
+                 "of messages without their session");
+        add_lost(&units, paths, roots[i], "part", "message",
+                 "of parts without their message");
     }
     paths_free(paths);
     paths_free(roots);
     return units;
 }
 
+static void lost_free(unit_lost *l)
+{
+    if (l == NULL) return;
+    paths_free(l->files);
+    paths_free(l->owners);
+    free(l->root);
+    free(l);
+}
+
 void units_free(unit *units)
 {
     for (size_t i = 0; i < arrlenu(units); i++) {
+        lost_free(units[i].lost);
         free(units[i].path);
         free(units[i].root);
         free(units[i].session);
@@ -855,14 +910,30 @@ int rows_load(file_text *f, const char *path, const char *session)
 {
     int code = database_load(f, path, session);
     bool rows = code == FINE && !is_database(f->text) && f->text.len > 0;
-    if (!rows || format_of(f->text, true) != NULL) return code;
-    complain("%s: its tables are named as a known program's, but their rows are others",
-             path);
+    if (!rows || session != NULL || format_of(f->text, true) != NULL) return code;
+    complain("%s: its tables are named as a known program's, but no reader knows their "
+             "rows", path);
     return FAILED;
+}
+
+/* Makes what is left out the text of a file. */
+static void lost_load(const unit_lost *l, file_text *f)
+{
+    enum { WORDS = 1200 };
+    file_free(f);
+    f->buf = malloc(WORDS);
+    if (f->buf == NULL) exit(no_memory());
+    describe_lost(l, f->buf, WORDS);
+    f->cap = WORDS;
+    f->text = ms_str_of(f->buf);
 }
 
 int unit_load(const unit *u, file_text *f)
 {
+    if (u->lost != NULL) {
+        lost_load(u->lost, f);
+        return FINE;
+    }
     growing g = {NULL, false};
     ms_str info;
     ms_arena arena = {0};

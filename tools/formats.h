@@ -38,7 +38,17 @@ bool format_hinted(ms_str head);
 int format_read(const fileformat *f, ms_str text, trace *t, const char *path,
                 const options *o, counts *c, bool growing, uint64_t *done);
 
-/* A part of a folder that is one transcript. */
+/* What is not read, since what it belongs to is absent: rows, or files. */
+typedef struct unit_lost {
+    const char *what;
+    uint64_t rows;            /* 0: files */
+    char **files;             /* that no file is named for: an stb_ds array, */
+    char **owners;            /* and the files that may yet say that they are theirs */
+    char *root;               /* the files are in ROOT/KIND */
+    const char *kind;
+} unit_lost;
+
+/* A part of a folder that is one transcript, or what belongs to none. */
 typedef struct unit {
     char *path;               /* a file, or the folder of events */
     char *root;               /* of OpenCode's tree; NULL for other formats */
@@ -46,12 +56,14 @@ typedef struct unit {
     uint64_t size;
     int64_t changed;          /* nanoseconds since 1970 */
     char *session;            /* the only one to read of a database; NULL: all of it */
+    unit_lost *lost;          /* it is no transcript: its text says what is left out */
 } unit;
 
 /* Returns the units under a path, by name, in an stb_ds array. others: see paths_of. */
 unit *units_of(const char *path, uint64_t *others);
 void units_free(unit *units);
-/* Does what database_load does. FAILED also where no reader knows the rows. */
+/* Does what database_load does. FAILED also where no reader knows the rows of all
+ * sessions; those of one are then of an unknown format. */
 int rows_load(file_text *f, const char *path, const char *session);
 /* Loads the text of a unit. DAMAGED: some parts cannot be read. */
 int unit_load(const unit *u, file_text *f);

@@ -207,6 +207,10 @@ static int take_unit(const intake *in, const unit *u, file_text *f, passed_over 
 {
     int loaded = unit_load(u, f), code = after_load(in, loaded);
     if (code != FINE) return code;
+    if (u->lost != NULL) {
+        if (f->text.len > 0) complain("%s: left out %s", u->path, f->text.ptr);
+        return FINE;
+    }
     const fileformat *fmt = format_of(f->text, true);
     if (fmt == NULL && !is_zip(f->text)) {
         code = refuse_foreign(u->path, f->text);

@@ -70,15 +70,20 @@ static void put(reading *r, ms_envelope *m, const chat_node *n)
     put_piece(r, m, n->id, &first);
 }
 
+static bool is_text_or_none(ms_str value)
+{
+    return value.ptr == NULL || is_kind(value, MS_JSON_STRING) ||
+           is_kind(value, MS_JSON_NULL);
+}
+
 /* Returns whether all thoughts are objects of texts. */
 static bool are_thoughts(ms_str list)
 {
     ms_json_iter it = ms_json_iterate(list);
     while (is_kind(list, MS_JSON_ARRAY) && ms_json_next(&it)) {
-        ms_str summary = member(it.value, "summary"), text = member(it.value, "content");
-        if (!is_object(it.value)) return false;
-        if (summary.ptr != NULL && !is_kind(summary, MS_JSON_STRING)) return false;
-        if (text.ptr != NULL && !is_kind(text, MS_JSON_STRING)) return false;
+        bool texts = is_text_or_none(member(it.value, "summary")) &&
+                     is_text_or_none(member(it.value, "content"));
+        if (!is_object(it.value) || !texts) return false;
     }
     return list.ptr == NULL || is_kind(list, MS_JSON_ARRAY) ||
            is_kind(list, MS_JSON_NULL);

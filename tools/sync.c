@@ -709,16 +709,29 @@ static void add_path(char ***paths, const char *path)
     arrput(*paths, copy);
 }
 
-/* Counts a file of an unknown format, and names it. With --strict it is an error. */
-static int note_unread(syncing *s, const char *path, ms_str text)
+enum { UNIT_NAME = 1200 };
+
+/* Names a file, or a session of a database. */
+static void name_unit(const unit *u, char out[UNIT_NAME])
 {
-    char seen[300], line[1400];
+    bool one = u->session != NULL;
+    snprintf(out, UNIT_NAME, "%.1000s%s%.100s", u->path, one ? "#" : "",
+             one ? u->session : "");
+}
+
+/* Counts a file of an unknown format, and names it. With --strict it is an error. */
+static int note_unread(syncing *s, const unit *u, ms_str text)
+{
+    char name[UNIT_NAME], seen[300], line[2 * UNIT_NAME + 4];
     int code = GIVEN(s->in.options, REFUSE) ? FAILED : FINE;
     if (s->ignored++ >= UNREAD_MAX) return code;
     bool log = text_begins(text, MS_STR("\x89MSL\r\n\x1a\n"));
-    describe_unknown(text, seen, sizeof seen);
-    snprintf(line, sizeof line, "%.1000s: %s", path,
-             is_zip(text) ? "a ZIP" : log ? "a log of msgstore" : seen);
+    const char *what = is_zip(text) ? "a ZIP" : log ? "a log of msgstore" : seen;
+    if (u->session != NULL) what = "no reader knows its rows";
+    if (u->lost != NULL) what = text.ptr;
+    if (what == seen) describe_unknown(text, seen, sizeof seen);
+    name_unit(u, name);
+    snprintf(line, sizeof line, "%s: %.1200s", name, what);
     add_path(&s->unread, line);
     return code;
 }
@@ -731,29 +744,30 @@ void sync_complain_of_unread(const syncing *s)
 }
 
 /* Counts a file of an unknown format that an earlier sync has named. */
-static void note_unread_before(syncing *s, const char *path)
+static void note_unread_before(syncing *s, const unit *u)
 {
+    char name[UNIT_NAME];
     s->ignored_before++;
+    name_unit(u, name);
     bool named = s->in.options->full || GIVEN(s->in.options, JSON);
-    if (named) add_path(&s->unread_before, path);
+    if (named) add_path(&s->unread_before, name);
 }
 
 /* Counts what an earlier sync could not read of a file that is as it was. */
-static void note_unchanged(syncing *s, const char *path, const file_facts *facts)
+static void note_unchanged(syncing *s, const unit *u, const file_facts *facts)
 {
     s->bad_before += facts->bad;
     s->cut_before += facts->cut;
-    s->unchanged += !facts->unread;
-    if (facts->unread) note_unread_before(s, path);
+    s->unchanged += !facts->unread && u->lost == NULL;
+    if (facts->unread) note_unread_before(s, u);
 }
 
 /* Counts a file of an unknown format that has changed: it is named the first time, and
  * each time with --strict. */
-static int count_unread(syncing *s, const char *path, ms_str text,
-                        const file_facts *facts)
+static int count_unread(syncing *s, const unit *u, ms_str text, const file_facts *facts)
 {
-    if (!facts->unread || GIVEN(s->in.options, REFUSE)) return note_unread(s, path, text);
-    note_unread_before(s, path);
+    if (!facts->unread || GIVEN(s->in.options, REFUSE)) return note_unread(s, u, text);
+    note_unread_before(s, u);
     return FINE;
 }
 
@@ -786,7 +800,8 @@ static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st, int lo
     const fileformat *f = zip ? NULL : format_of(text, true);
     ms_error err;
     bool messages = !zip && f == NULL;
-    n.named = u->session != NULL; /* a database's name leads to no single session */
+    bool single = u->session != NULL || u->lost != NULL;
+    n.named = single; /* a database's name leads to no single session */
     ms_result found = MS_OK;
     if (!n.own && !n.named) found = find_moved(s, u->path, text, messages, st, &err);
     if (found != MS_OK) return complain_of_state(u->path, found, &err);
@@ -800,7 +815,7 @@ static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st, int lo
     if (code != FINE) {
         /* nothing is read */
     } else if (zip && !ends_with(u->path, ".eval")) {
-        code = count_unread(s, u->path, text, &st->facts);
+        code = count_unread(s, u, text, &st->facts);
     } else if (zip || f != NULL) {
         /* what a sync that ended early has read is compared */
         bool ours = st->size > 0 && st->facts.reader == READER;
@@ -808,6 +823,8 @@ static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st, int lo
         uint64_t same = begins && lines && ours ? st->done : 0;
         code = take_transcript(&s->in, f, text, u->path, &st->messages, same, &t,
                                &done);
+    } else if (single && text.len > 0) { /* its file is read as no text */
+        code = count_unread(s, u, text, &st->facts);
     } else if (past_shows(text)) {
         add_path(&s->past, u->path);
         free_noting(&n);
@@ -817,9 +834,9 @@ static int sync_loaded(syncing *s, const unit *u, ms_str name, state *st, int lo
         bool known = begins && st->size > 0 && !s->in.whole;
         code = sync_messages(s, u, st, known ? st->done : 0, &t);
     } else if (text.len == 0) {
-        s->empty += loaded != DAMAGED;
+        s->empty += loaded != DAMAGED && u->lost == NULL;
     } else {
-        code = count_unread(s, u->path, text, &st->facts);
+        code = count_unread(s, u, text, &st->facts);
     }
     now.bad = s->in.counts->bad_lines + s->in.counts->bad_before - bad;
     now.unread = s->ignored + s->ignored_before > ignored;
@@ -895,22 +912,35 @@ static char *session_path(char *path, const char *session)
     return both;
 }
 
+/* Returns the unit of a database's rows of no session. */
+static unit unit_of_lost(const char *path, const database_session *rows)
+{
+    unit u = {copy_chars(path, strlen(path)), NULL, false, rows->rows, rows->changed,
+              NULL, calloc(1, sizeof *u.lost)};
+    if (u.path == NULL || u.lost == NULL) exit(no_memory());
+    u.lost->what = "of no session";
+    u.lost->rows = rows->rows;
+    return u;
+}
+
 /* Takes a database apart into its sessions: one that grows moves no other one. */
 static unit *units_apart(unit *units)
 {
     unit *all = NULL;
     for (size_t i = 0; i < arrlenu(units); i++) {
         bool base = is_database_name(units[i].path);
-        database_session *sessions = base ? database_sessions(units[i].path) : NULL;
+        database_session lost, *sessions = NULL;
+        if (base) sessions = database_sessions(units[i].path, &lost);
         for (size_t k = 0; k < arrlenu(sessions); k++) {
             unit one = {copy_chars(units[i].path, strlen(units[i].path)), NULL, false,
-                        sessions[k].rows, sessions[k].changed, sessions[k].id};
+                        sessions[k].rows, sessions[k].changed, sessions[k].id, NULL};
             if (one.path == NULL) exit(no_memory());
             arrput(all, one);
         }
         if (arrlenu(sessions) == 0) {
             arrput(all, units[i]);
         } else {
+            if (lost.rows > 0) arrput(all, unit_of_lost(units[i].path, &lost));
             free(units[i].path);
             free(units[i].root);
         }
@@ -955,7 +985,8 @@ int sync_unit(syncing *s, const unit *u)
 {
     state st;
     char text[MS_KEY_MAX + 1], *real = path_without_links(s, u->path);
-    if (u->session != NULL && real != NULL) real = session_path(real, u->session);
+    const char *part = u->lost != NULL ? u->lost->what : u->session;
+    if (part != NULL && real != NULL) real = session_path(real, part);
     const char *path = real != NULL ? real : u->path;
     if (s->log != NULL && strcmp(path, s->log) == 0) {
         free(real);
@@ -977,7 +1008,7 @@ int sync_unit(syncing *s, const unit *u)
     same = same || (st.known && st.size == u->size && st.changed == u->changed);
     if ((st.early && s->in.whole) || is_refused(s, &st.facts)) same = false;
     if (result != MS_OK) code = complain_of_state(u->path, result, &err);
-    else if (same) note_unchanged(s, u->path, &st.facts); /* (SY1) */
+    else if (same) note_unchanged(s, u, &st.facts); /* (SY1) */
     else code = sync_changed(s, u, name, &st);
     free_state(&st);
     free(real);

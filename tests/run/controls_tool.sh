@@ -123,11 +123,18 @@ controls_of_the_tool()
         tools/read_crush.c:crush_shows '(session || role) &&' 'session && role &&'
     control rows_of_no_session_not_told tool test_tool_transcripts \
         odd_row_of_a_database_hides_no_other_one 100 \
-        tools/database.c:database_sessions 'nameless > 0 && arrlenu' 'false && arrlenu'
+        tools/sync.c:units_apart 'if (lost.rows > 0)' 'if (false)'
+    control null_in_a_thought_is_unknown tool test_tool_transcripts \
+        what_chatgpt_has_in_other_types_is_kept_and_counted 100 \
+        tools/read_chatgpt.c:is_text_or_none 'is_kind(value, MS_JSON_NULL)' 'false'
     control unread_time_of_a_number_not_counted tool test_tool_transcripts \
         time_of_a_database_that_cannot_be_read_is_counted 100 \
         tools/trace.c:set_number_time \
         'trace_incomplete(t, MS_STR("time that cannot be read"));' '(void)t;'
+    control infinity_is_a_number_of_json tool test_tool_transcripts \
+        time_of_a_database_that_cannot_be_read_is_counted 100 \
+        tools/database.c:put_row 'ms_json_check(value, NULL, NULL, NULL) == MS_OK' \
+        'is_kind(value, MS_JSON_NUMBER)'
     control replaced_bytes_of_a_database_not_counted tool test_tool_transcripts \
         bytes_of_a_database_that_are_no_UTF_8_are_counted 100 \
         tools/database.c:put_row '!ms_utf8_check(value, NULL)' 'false'
@@ -138,9 +145,12 @@ controls_of_the_tool()
     control unknown_rows_are_messages tool test_tool_transcripts \
         database_with_other_rows_is_refused 100 \
         tools/formats.c:rows_load 'bool rows = code == FINE &&' 'bool rows = false &&'
+    control unknown_rows_of_a_session_refused tool test_tool_transcripts \
+        session_of_a_database_with_other_rows_is_named_once_and_counted 100 \
+        tools/formats.c:rows_load '|| session != NULL ||' '||'
     control orphans_of_a_tree_not_told tool test_tool_transcripts \
         what_a_tree_of_opencode_lacks_is_told 100 \
-        tools/formats.c:complain_of_orphans 'if (n > 0) {' 'if (false) {'
+        tools/formats.c:describe_lost '} else if (n > 0) {' '} else if (false) {'
     control message_without_an_id_skipped tool test_tool_transcripts \
         what_a_tree_of_opencode_lacks_is_told 100 \
         tools/formats.c:grow_session 'g->damaged = true;' ''
@@ -154,6 +164,9 @@ controls_of_the_tool()
     control strange_time_of_a_session_is_none tool test_tool_transcripts \
         row_of_a_database_that_grows_by_a_round_number_is_read_again 100 \
         tools/database.c:changed_of '(int64_t)(hash_text(ms_str_of(text)) >> 1)' '0'
+    control time_of_a_session_ends_at_a_point tool test_tool_transcripts \
+        row_of_a_database_whose_time_is_no_whole_number_is_read_again 100 \
+        tools/database.c:changed_of "*end == '\\0'" "(*end == '\\0' || *end == '.')"
     control undo_without_a_count_is_silent tool test_tool_transcripts \
         what_kimi_code_cannot_mean_is_kept_and_counted 100 \
         tools/read_kimi.c:kimi_read \
@@ -187,7 +200,7 @@ controls_of_the_tool()
         tools/sync.c:sync_changed 'st->impossible' 'false'
     control unread_file_forgotten tool test_tool_transcripts \
         files_of_unknown_formats_are_named_by_sync 100 \
-        tools/sync.c:note_unchanged 'if (facts->unread) note_unread_before(s, path);' ''
+        tools/sync.c:note_unchanged 'if (facts->unread) note_unread_before(s, u);' ''
     control unread_file_passes_strictly tool test_tool_transcripts \
         files_of_unknown_formats_are_named_by_sync 100 \
         tools/sync.c:is_refused '(facts->bad > 0 || facts->unread || facts->cut)' \
@@ -394,7 +407,7 @@ controls_of_the_tool()
         tools/sync.c:note_unchanged 's->cut_before += facts->cut;' ''
     control file_cut_short_is_empty tool test_tool_transcripts \
         rest_of_a_compressed_file_is_read_when_it_ends_early 100 \
-        tools/sync.c:sync_loaded 's->empty += loaded != DAMAGED;' 's->empty++;'
+        tools/sync.c:sync_loaded 's->empty += loaded != DAMAGED &&' 's->empty +='
     control damage_beside_titles_is_not_told tool test_tool_transcripts \
         damage_is_told_beside_titles_times_and_commands 100 \
         tools/cmd_sessions.c:is_known 'j->damage_told = true;' ''

@@ -983,8 +983,15 @@ if python3 -c 'import sqlite3' 2>/dev/null; then
     database time.db "$crush_tables insert into messages values
         ('m1', 's1', 'user', $(said 'with a fraction'), 1750000000.25, 1), ('m2', 's1', 'user', $(said 'words'), '2025-06-15', 1),
         ('m3', 's1', 'user', $(said 'absent'), null, 1), ('m4', 's1', 'user', $(said 'below'), -5, 1), ('m5', 's1', 'user', $(said 'far'), 99999999999999, 1)"
+    database endless.db "$crush_tables insert into messages values
+        ('m1', 's1', 'user', $(said 'below all'), -9e999, 1), ('m2', 's1', 'user', $(said 'above all'), 9e999, 1), ('m3', 's1', 'user', $(said 'less than none'), -0.5, 1)"
     database bytes.db "$crush_tables insert into messages values ('m1', 's1', 'user', cast(x'5b7b2274797065223a2274657874222c2264617461223a7b2274657874223a22ff626164227d7d5d' as text), 1, 1)"
     database bare.db "$crush_tables alter table messages drop column parts; insert into messages values ('m1', 's1', 'user', 1, 1)"
+    database other.db "$crush_tables insert into messages values ('m1', 's1', 'user', null, 1, 1), ('m2', 's2', 'user', $(said 'known'), 1, 1)"
+    database open.db "create table session (id, time_updated); create table message (id, session_id, time_created, time_updated, data); create table part (id, message_id, session_id, time_updated, data);
+        insert into message values ('1', 'm', 1, 1, '{\"role\":\"user\"}'); insert into part values ('2', '1', 'p', 1, '{\"type\":\"text\",\"text\":\"alone\"}')"
+    database agents.db "create table agent_sessions (session_id); create table agent_messages (id integer primary key autoincrement, session_id, message_data, created_at);
+        insert into agent_messages (session_id, created_at) values ('a', '2025-06-15')"
     database odd.db "$crush_tables insert into messages values ('m1', 's1', 'assistant', '[{\"type\":\"tool_call\",\"data\":{\"id\":\"c\",\"name\":9,\"input\":\"NAMELESS\"}},{\"type\":\"tool_result\",\"data\":{\"tool_call_id\":\"c\",\"content\":\"r\",\"metadata\":[\"LISTED\"]}}]', 1, 1)"
     database time.vscdb "$cursor_tables $(bubble composerData:A '{"createdAt":1750000000000,"fullConversationHeadersOnly":[{"bubbleId":"4"},{"bubbleId":"1"},{"bubbleId":"2"},{"bubbleId":"3"}]}')
         $(bubble bubbleId:A:1 '{"type":1,"text":"below","createdAt":-5}') $(bubble bubbleId:A:2 '{"type":2,"text":"far","createdAt":1e30}')
@@ -998,13 +1005,17 @@ if python3 -c 'import sqlite3' 2>/dev/null; then
     session <<'END'
 == odd_row_of_a_database_hides_no_other_one
 view $tmp/rows/null.db =4> => s1 .* hello one => s2 .* hello two => null.db .* crush:role => null.db .* of nobody -> 0 unknown, kept whole: 1 crush:role$
-sync $tmp/rows/null.log $tmp/rows/null.db => ^messages +3 new -> 0 null.db: left out 1 row of no session$
+sync $tmp/rows/null.log $tmp/rows/null.db => ^messages +3 new => ^not read   .*null.db: 1 row of no session$ -> 0 1 crush:role$
+sync --quiet $tmp/rows/null.log $tmp/rows/null.db -> 0
+sync $tmp/rows/null.log $tmp/rows/null.db => ^files +0 read, 3 unchanged, 1 of unknown => ^not read   1 as before -> 0
 view $tmp/rows/null.log =2> hello
 view $tmp/rows/odd.db --json => NAMELESS => LISTED -> 0 1 crush:tool_call
 view $tmp/rows/odd.vscdb --json => USERTOOL => USERTHINKS => PICTURE => NONAME => PARAMS =1> "args" -> 0 1 cursor:thinking, 1 cursor:toolFormerData, 1 cursor:images, 1 cursor:tool without a name$
 
 == time_of_a_database_that_cannot_be_read_is_counted
 view $tmp/rows/time.db =5> => 2025-06-15T15:06:40.25Z .* with a fraction|2025-06-15T15:06:40Z .* with a fraction -> 0 empty or incomplete: 3 time that cannot be read$
+view $tmp/rows/endless.db =3> => below all => above all -> 0 empty or incomplete: 3 time that cannot be read$
+sync $tmp/rows/endless.log $tmp/rows/endless.db => ^messages +3 new -> 0 *
 view $tmp/rows/time.vscdb =4> => 2025-06-15T15:06:40Z .* none -> 0 empty or incomplete: 3 time that cannot be read$
 
 == bytes_of_a_database_that_are_no_UTF_8_are_counted
@@ -1030,9 +1041,37 @@ sync --quiet $tmp/rows/grown.log $tmp/rows/grown.db -> 0 *
 $ database grown.db "update messages set parts = replace(parts, 'hello one', 'hello again one') where id = 'm1'"
 sync $tmp/rows/grown.log $tmp/rows/grown.db => ^files +1 read, 2 unchanged -> 0 *
 
+== row_of_a_database_whose_time_is_no_whole_number_is_read_again
+$ database real.db "$crush_tables insert into messages values ('m1', 's1', 'user', $(said 'hello'), 1, 1700000000123.0), ('m2', 's2', 'user', $(said 'hello'), 1, 1700000000.25)"
+sync --quiet $tmp/rows/real.log $tmp/rows/real.db -> 0 *
+$ database real.db "update messages set parts = replace(parts, 'hello', 'hello a') where id = 'm1'"
+sync $tmp/rows/real.log $tmp/rows/real.db => ^files +1 read, 1 unchanged -> 0 *
+$ database real.db "update messages set parts = replace(parts, 'hello', 'olleh'), updated_at = 1700000000.75 where id = 'm2'"
+sync $tmp/rows/real.log $tmp/rows/real.db => ^files +1 read, 1 unchanged -> 0 *
+sync $tmp/rows/real.log $tmp/rows/real.db => ^files +0 read, 2 unchanged -> 0 *
+sync $tmp/rows/power.log $tmp/rows/open.db => ^files +1 read, 0 unchanged -> 0 *
+$ database open.db "update message set time_updated = 1700000000123000.0"
+sync $tmp/rows/power.log $tmp/rows/open.db => ^files +1 read, 0 unchanged -> 0 *
+$ database open.db "update message set time_updated = 1700000000456000.0"
+sync $tmp/rows/power.log $tmp/rows/open.db => ^files +1 read, 0 unchanged -> 0 *
+
 == database_with_other_rows_is_refused
-view $tmp/rows/bare.db -> 1 bare.db: its tables are named as a known program's, but their rows are others$
+view $tmp/rows/bare.db -> 1 bare.db: its tables are named as a known program's, but no reader knows their rows$
 sync $tmp/rows/bare.log $tmp/rows/bare.db => ^messages +0 new -> 1 bare.db: its tables are named
+
+== session_of_a_database_with_other_rows_is_named_once_and_counted
+sync --quiet $tmp/rows/other.log $tmp/rows/other.db -> 0 ^msgstore: not read: .*other.db#s1: no reader knows its rows$
+sync $tmp/rows/other.log $tmp/rows/other.db => ^files +0 read, 1 unchanged, 1 of unknown => ^not read   1 as before -> 0
+sync --full $tmp/rows/other.log $tmp/rows/other.db => ^not read   as before: .*/other.db#s1$ -> 0
+view $tmp/rows/other.log =1> -> 0
+$ database other.db "update messages set parts = 8 where id = 'm1'; update sessions set updated_at = 1750000001 where id = 's1'"
+sync $tmp/rows/other.log $tmp/rows/other.db => ^files +0 read, 1 unchanged, 1 of unknown => ^not read   1 as before -> 0
+sync --strict $tmp/rows/other.log $tmp/rows/other.db => ^files +0 read -> 1 not read: .*other.db#s1: no reader
+sync $tmp/rows/open.log $tmp/rows/open.db => ^files +1 read, 0 unchanged, 1 of unknown => ^not read   .*#p: no reader knows its rows$ -> 0
+sync $tmp/rows/open.log $tmp/rows/open.db => ^files +0 read, 1 unchanged, 1 of unknown => ^not read   1 as before -> 0
+sync $tmp/rows/agents.log $tmp/rows/agents.db => ^not read   .*#a: no reader knows its rows$ -> 0
+sync $tmp/rows/agents.log $tmp/rows/agents.db => ^not read   1 as before -> 0
+view $tmp/rows/agents.db -> 1 agents.db: its tables are named as a known program's, but no reader knows their rows$
 END
 else
     echo "skip rows: no sqlite3 of python3"
@@ -1050,9 +1089,16 @@ session <<'END'
 $ tree_of_opencode true
 view $tmp/lacking =12> . -> 0
 $ tree_of_opencode rm session/proj_test/ses_s_stage0_large.json
-sync $tmp/lacking.log $tmp/lacking => ^messages +4 new -> 0 lacking: left out 4 files of messages without their session, the first is .*/message/s_stage0_large/msg_0001.json$
+sync $tmp/lacking.log $tmp/lacking => ^messages +4 new => ^not read   .*/lacking/message: 4 files of messages without their session, the first is .*/message/s_stage0_large/msg_0001.json$ -> 0
+view $tmp/lacking =4> . -> 0 lacking/message: left out 4 files of messages without their session, the first is .*/message/s_stage0_large/msg_0001.json$
 $ tree_of_opencode rm message/s_stage0_large/msg_0002.json
-sync $tmp/lacking.log $tmp/lacking => ^messages +7 new -> 0 lacking: left out 8 files of parts without their message, the first is .*/part/m_assistant_large_1/001.json$
+sync $tmp/lacking.log $tmp/lacking => ^messages +7 new => ^not read   .*/lacking/part: 8 files of parts without their message, the first is .*/part/m_assistant_large_1/001.json$ -> 0
+sync --quiet $tmp/lacking.log $tmp/lacking -> 0
+sync $tmp/lacking.log $tmp/lacking => ^files +0 read, 2 unchanged, 1 of unknown => ^not read   1 as before; -> 0
+sync --full $tmp/lacking.log $tmp/lacking => ^not read   as before: .*/lacking/part$ -> 0
+sync --strict $tmp/lacking.log $tmp/lacking => ^files -> 1 not read: .*/lacking/part: 8 files
+view $tmp/lacking =7> . -> 0 lacking/part: left out 8 files
+$ if command -v strace >/dev/null; then ! strace -f -e trace=open,openat "$tool" sync --quiet $tmp/lacking.log $tmp/lacking 2>&1 | grep '/lacking/.*json"'; fi
 $ tree_of_opencode sed -i 's/"id"/"name"/' message/s_stage0_large/msg_0002.json
 sync $tmp/lacking.log $tmp/lacking => ^messages +7 new -> 3 ses_s_stage0_large.json: a message without an id; left out
 $ tree_of_opencode sed -i 's/"id"/"name"/' session/proj_test/ses_s_stage0_large.json
@@ -1218,6 +1264,8 @@ view --json $gpt.more.json =5> => call it => "tool":"py","args":\{"a":1\}.*SECON
 == what_chatgpt_has_in_other_types_is_kept_and_counted
 $ echo '{"conversation_id":"g","current_node":"n","mapping":{"n":{"id":"n","parent":null,"children":[],"message":{"id":"n","create_time":"1767261600","author":{"role":"assistant"},"content":{"content_type":"thoughts","thoughts":["STRAY"]}}}}}' >$gpt.types.json
 view --json $gpt.types.json => STRAY =0> "time" -> 0 1 time that cannot be read|1 chatgpt:thoughts
+$ echo '{"conversation_id":"g","current_node":"n","mapping":{"n":{"id":"n","parent":null,"children":[],"message":{"id":"n","author":{"role":"assistant"},"content":{"content_type":"thoughts","thoughts":[{"summary":null,"content":"WHY"},{"summary":"THUS","content":null}]}}}}}' >$gpt.null.json
+view --json $gpt.null.json => "type":"reasoning",.*"content":"WHY.n.nTHUS" -> 0
 
 == conversation_that_an_export_of_chatgpt_has_twice_is_read_once
 view $gpt.twice.json =3> => ^1 .* call it => ^2 .* py => ^3 .* observation -> 0 *
