@@ -283,7 +283,8 @@ class Report:
         r'(?P<path>.+): (?P<messages>[0-9]+) messages?, (?P<changes>[0-9]+) changes? '
         r'shipped(, (?P<left_out>[1-9][0-9]*) do not fit what is there)?'
         r'(, (?P<waiting>[1-9][0-9]*) records? not durable yet: left for later)?'
-        r'(?P<stopped>, stopped)?\n')
+        r'(, (?P<before>[1-9][0-9]*) left out before)?'
+        r'(?P<cut>, interrupted before its end)?(?P<stopped>, stopped)?\n')
 
     def __init__(self, host, code, text, err, follower=False, signalled=False):
         self.host, self.code, self.text, self.err = host, code, text, err
@@ -305,6 +306,10 @@ class Report:
                       'it makes other than one report')
         else:
             self.must(line['path'] == host.log, 'it reports another log')
+            self.must(line['before'] is None or host.messages or host.changes or named,
+                      'nothing was left out before')
+            self.must(line['cut'] is None or (follower and signalled),
+                      'no signal has interrupted it')
             self.must(int(line['left_out'] or 0) == named, 'it counts %s records that do '
                       'not fit, and names %d' % (line['left_out'] or 0, named))
             self.must(len(self.stops) == self.stopped or (follower and self.stops),
