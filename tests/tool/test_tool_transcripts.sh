@@ -663,11 +663,16 @@ history $kept/queued.jsonl --format openai => use pytest.*draft PR please.*"done
 export $kept/queued.jsonl => "queued":true =2> .*queued.*
 search $kept/queued.jsonl 'use pytest' =1>
 
+END
+if [ -d "$real" ]; then
+    session <<'END'
 == subagents_file_alone_has_no_command_that_resumes_it
 sessions --full $real/subagents/agent-aac57f5.jsonl => ae4a77f8 =0> --resume
 sessions --json $real/subagents/agent-aac57f5.jsonl => "session":"ae4a77f8 =0> "resume":"
 sessions --full $real/short.jsonl => claude --resume
-
+END
+fi
+session <<'END'
 == bad_utf8_of_a_transcript_is_counted
 $ { claude_entry user 1 0 'ab'; claude_entry assistant 2 1 'caf@'; claude_entry user 3 2 '~ud800'; } | LC_ALL=C sed 's/@/\xe9/; s/~/\\/' >$tmp/bytes.jsonl; rm -f $log
 view $tmp/bytes.jsonl =3> => caf�$ -> 0 ^msgstore: .*bytes.jsonl: bad UTF-8 was replaced by U\+FFFD in 2 entries$
