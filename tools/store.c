@@ -105,6 +105,16 @@ bool is_log(const char *path)
     return log;
 }
 
+/* Says that a file which is read as an empty log has bytes of one. */
+static void complain_of_stub(ms_store *store, const char *path)
+{
+    ms_log_info info;
+    ms_result result = ms_log_stat(store, &info, NULL);
+    if (result != MS_OK || info.end > 0 || info.size == 0) return;
+    complain("%s: %" PRIu64 " bytes of a creation that did not end, or of a log that was "
+             "cut; it has no messages", path, info.size);
+}
+
 int open_log(job *j, const char *path, const ms_log_desc *how)
 {
     ms_error err;
@@ -114,6 +124,7 @@ int open_log(job *j, const char *path, const ms_log_desc *how)
     desc.events.ctx = j;
     ms_result result = ms_log_open(&j->store, &desc, &err);
     if (result != MS_OK) return complain_of(NULL, result, &err);
+    if (desc.mode == MS_LOG_READ) complain_of_stub(j->store, path);
     j->log = true;
     return FINE;
 }

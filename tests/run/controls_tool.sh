@@ -115,6 +115,9 @@ controls_of_the_tool()
     control stored_message_not_found tool test_tool_transcripts \
         sync_stores_each_message_once_of_a_backup_and_a_copy_beside 100 \
         tools/identity.c:identity_find 'found != NULL ? found->value : 0' '0'
+    control log_that_was_cut_is_empty tool test_tool_log \
+        file_that_is_no_log_yet_is_not_called_whole 100 \
+        tools/store.c:open_log 'if (desc.mode == MS_LOG_READ)' 'if (false)'
     control unread_lists_of_the_hidden_not_told tool test_tool_transcripts \
         sync_says_that_what_it_hid_cannot_be_read 100 \
         tools/identity.c:read_hidden 'all->unread = true;' ''

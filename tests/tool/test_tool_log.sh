@@ -657,7 +657,10 @@ import $tmp/beside.log $tmp/beside => ^appended +3 -> 0 beside: passed over 2 fi
 $ head -c 400 $log >$tmp/cut.log; : >$tmp/none.log
 verify $tmp/cut.log => ^verdict +no log: 400 bytes of a creation that did not end, or of a log that was cut$ -> 3
 verify $tmp/none.log => ^verdict +no log: the file is empty$
-info $tmp/cut.log => ^log +not made yet$
+info $tmp/cut.log => ^log +not made yet$ -> 0 cut.log: 400 bytes of a creation that did not end, or of a log that was cut; it has no messages$
+view $tmp/cut.log -> 0 cut.log: 400 bytes of a creation that did not end, or of a log that was cut; it has no messages$
+compact $tmp/cut.log $tmp/cut.out => ^copied +0 messages -> 0 cut.log: 400 bytes of a creation that did not end
+view $tmp/none.log -> 0 none.log: no messages in it$
 
 == lineage_that_is_damaged_in_both_places_is_in_the_verdict_until_a_rewrite
 compact $tmp/o.log $tmp/o.log --replace => ^copied .
