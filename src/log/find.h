@@ -328,9 +328,9 @@ static void ms__edits_forget(ms__log *log)
     ms__store32(&log->edits.load, log->edits.load + 1);
 }
 
-/* Holds the damaged changes of a location in the tail, and counts those it cannot, and
- * damage of unknown kind: when the tail is sealed, or for a reading that ends before it,
- * only this shows it. */
+/* Holds the damaged changes of a location in the tail. Those that it cannot hold, and
+ * damage of unknown kind, which may be a change, are counted: a reading that ends before
+ * the tail, or comes when the tail is sealed, learns of them here alone. */
 static void ms__edits_hold_tail(ms__log *log, ms__edits *c, ms_str location)
 {
     const ms__tail *t = log->core.tail;
