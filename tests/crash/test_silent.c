@@ -939,7 +939,8 @@ TEST(a_redaction_makes_no_damaged_record_valid)
         ms_envelope m = ms_user_message(ms_text("<said>"));
         m.key = MS_STR("<key>");
         must_be("append", ms_append(store, MS_STR("room"), &m, NULL, &err), MS_OK);
-        change_byte(directory ? FILE_SUPERBLOCK + FILE_HEADER + 4 : place_of("<key>"));
+        long in_directory = FILE_SUPERBLOCK + FILE_HEADER + 4;
+        change_byte(directory ? in_directory : place_of("<key>"));
         must_be("a redaction", ms_redact(store, 1, &err), MS_E_DAMAGED);
         ms_store *other = reader(MS_OPEN_NORMAL);
         must_be("a reader", ms_get_by_seq(other, 1, NULL, &msg, &err), MS_E_DAMAGED);
