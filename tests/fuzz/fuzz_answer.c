@@ -217,8 +217,9 @@ static void must_accept_body(ms_str body)
     char why[PROVIDER_LINT_TEXT] = "";
     const char *name = profile->name;
     json_error_t error;
-    json_t *value = json_loadb(body.ptr, body.len, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES,
-                               &error);
+    /* A block goes back as it came, with a key that a garbled answer has twice. */
+    size_t once = garbled ? 0 : JSON_REJECT_DUPLICATES;
+    json_t *value = json_loadb(body.ptr, body.len, JSON_ALLOW_NUL | once, &error);
     bool large = value == NULL && json_error_code(&error) == json_error_numeric_overflow;
     if (value == NULL && !large) {
         fuzz_show("request", body);
