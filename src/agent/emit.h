@@ -503,6 +503,13 @@ static void ms__system_settle(ms__projector *p)
     }
 }
 
+/* Takes groups that have nothing to send out of the list. at: the link to the first. */
+static void ms__silent_drop(ms__projector *p, ms__group **at)
+{
+    for (; *at && ms__is_silent(*at); *at = (*at)->next)
+        p->report.dropped += (*at)->count;
+}
+
 /* Makes the list to write: the pinned groups, unless system text is a member of the
  * request, and those of the window, without silent ones. Then each call has its
  * result. */
@@ -516,7 +523,7 @@ static void ms__list_make(ms__projector *p, ms__group *start)
     else p->first = start;
     ms__group **at = &p->first;
     while (!apart && *at && (*at)->kind == MS__ITEM_SYSTEM) at = &(*at)->next;
-    while (*at && ms__is_silent(*at)) *at = (*at)->next;
+    ms__silent_drop(p, at);
     bool summed = p->summary && p->summary->kind == MS__ITEM_ASSISTANT;
     if (profile->start_user && !summed && !(*at && (*at)->kind == MS__ITEM_USER)) {
         p->report.started = 1;
@@ -525,7 +532,7 @@ static void ms__list_make(ms__projector *p, ms__group *start)
     }
     for (; *at; at = &(*at)->next) {
         ms__group **next = &(*at)->next;
-        while (*next && ms__is_silent(*next)) *next = (*next)->next;
+        ms__silent_drop(p, next);
         if (ms__text_ends(p, *at, *next)) {
             p->report.ended++;
             ms__text_insert(p, next, MS__ITEM_USER, profile->end_text);

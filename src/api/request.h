@@ -193,8 +193,8 @@ typedef struct ms_project_report {
                                  the arena; absent: no system text */
     uint64_t read;            /* all messages read */
     uint64_t left_out;        /* before the window */
-    uint64_t dropped;         /* of types never sent, empty, duplicate, questions without
-                                 an answer, or results without a call */
+    uint64_t dropped;         /* of types never sent, empty, of thinking alone, duplicate,
+                                 questions without an answer, results without a call */
     uint64_t orphans;         /* of these: results whose call is not there */
     uint64_t duplicates;      /* of these: further results of one call */
     uint64_t wrapped;         /* written in another form: context, observations, another

@@ -2027,6 +2027,8 @@ controls()
         ms__running_turn ' || ms__is_silent(last)' ''
     control anothers_thinking_is_an_answer gcc test_request thinking_of_the_running_turn_is_sent_or_reported 100 \
         ms__thought_of 'if (ms__is_anothers(p, m)) return NULL;' ''
+    control thinking_alone_is_not_counted gcc test_request thinking_of_the_running_turn_is_sent_or_reported 100 \
+        ms__silent_drop 'p->report.dropped +=' '(void)'
     control silent_turn_is_the_newest gcc test_request thinking_of_the_running_turn_is_sent_or_reported 100 \
         ms__project_write 'ms__end_trim(p);' ''
     control thinking_after_a_text_counts gcc test_request thinking_of_the_running_turn_is_sent_or_reported 100 \

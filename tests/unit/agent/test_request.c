@@ -1063,7 +1063,7 @@ TEST(thinking_of_the_running_turn_is_sent_or_reported)
     } rows[] = {
         {"anthropic", "ucr", "think2", NULL, 0, 0, 0},
         {"anthropic", "ucrt", "think2", "think4", 0, 0, 1},
-        {"anthropic", "ucrtu", "think2", "think4", 0, 0, 0},
+        {"anthropic", "ucrtu", "think2", "think4", 0, 0, 1},
         {"anthropic", "ucrd", "think2", "think4", 0, 0, 1},
         {"anthropic", "ucrdu", "think2", "think4", 0, 0, 1},
         {"anthropic", "uacr", "tool_use", NULL, 1, 0, 0},
