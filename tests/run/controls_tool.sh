@@ -393,6 +393,9 @@ controls_of_the_tool()
         tools/web.c:is_own_origin 'o.hosts == 1 && !o.other' 'true'
     control every_address_is_served tool test_tool_serve serve_only_loopback_listens 100 \
         tools/web.c:listen_on 'INADDR_LOOPBACK' 'INADDR_ANY'
+    control answer_that_takes_long_is_cut_off tool test_tool_serve \
+        serve_answer_that_takes_long_is_whole 100 \
+        tools/web.c:on_request 's->clients[i].since += took;' '(void)took;'
     control connection_beyond_the_most_is_reset tool test_tool_serve \
         serve_connections_beyond_the_most_wait_for_their_turn 100 \
         tools/web.c:wait_and_run 'connections >= WEB_CONNECTIONS' 'false'

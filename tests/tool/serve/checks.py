@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import socket
@@ -464,15 +465,25 @@ def answer_that_takes_long_is_whole():
                                    "content": "%d " % i + "word " * 200000}) + "\n")
     run("import", log, log + ".jsonl", "--from", "framework")
     own = Server(log)
-    got = []
-    thread = threading.Thread(target=lambda: got.append(own.data("session", name="l")))
-    thread.start()
-    time.sleep(0.3)           # it makes the answer
-    own.process.send_signal(signal.SIGSTOP)
-    time.sleep(SECONDS + 2)
-    own.process.send_signal(signal.SIGCONT)
-    thread.join()
-    assert got and len(texts_of(got[0]["page"])) == 16
+    path = "%ssession?name=l" % own.path
+    for wait in 0.3, 0.1, 0.03, 0.01, 0.003:
+        connection = http.client.HTTPConnection("127.0.0.1", own.port, timeout=60)
+        connection.request("GET", path)
+        time.sleep(wait)      # it makes the answer
+        own.process.send_signal(signal.SIGSTOP)
+        making = not select.select([connection.sock], [], [], 0.05)[0]
+        if making:
+            time.sleep(SECONDS + 2)
+        own.process.send_signal(signal.SIGCONT)
+        if making:
+            break             # otherwise it was already sending
+        connection.close()
+    assert making
+    answer = connection.getresponse()
+    assert answer.status == 200
+    data = json.loads(answer.read())["data"]
+    assert len(texts_of(data["page"])) == 16
+    connection.close()
     assert own.end() == (0, "")
 
 
