@@ -2114,7 +2114,8 @@ MS_API ms_result ms_copy(ms_store *destination, ms_store *source, const ms_keep 
  * is in place. It no longer reports the loss: their numbers are absent, as those of
  * hidden messages are. Or the lineage of the source is unknown: the new log has its
  * own. MS_E_BUSY: another process writes to the file to be replaced.
- * MS_E_CONFLICT: it was written to after the source was opened for salvage.
+ * MS_E_CONFLICT: it was written to after the source was opened for salvage; or it is the
+ * path of the source, and has another file by now, such as one of another rewrite.
  * MS_E_FOREIGN: the file to be replaced is not a log; it stays. MS_E_POISONED: a sync
  * failed. Either the old file stays; or the new one is in place, a power loss can bring
  * the old one back, and the replaced source is poisoned. A poisoned source may be
@@ -2925,8 +2926,9 @@ MS_API size_t ms_mem_size(size_t n, size_t field_bytes, size_t locations, size_t
  *     a ring of its own. That also divides the pause: what stays is entered anew.
  *   - A location loses whole turns: messages of one turn_id, or from a user_message on. A
  *     turn that fills half of the buffer loses its oldest messages.
- *   - Facts of a location stay while it has messages; of all facts the newest, up to a
- *     16th of the buffer.
+ *   - Facts of a location stay while it has messages; of all changes of facts the newest,
+ *     up to a 16th of the buffer (flash: an eighth of a sector). So a fact that changes
+ *     often pushes out one that was set once, uncounted: set it again from time to time.
  *   - A message that is older than two thirds of the records is dropped even if these are
  *     its own changes or parts.
  *   - A message may take at most a quarter of the buffer, else MS_E_TOO_LARGE.
@@ -23422,8 +23424,20 @@ static void ms__hold_release(ms__rewriting *w)
     }
 }
 
-/* Does step 1. Refuses a file that is there, unless it is to be replaced. A salvaged
- * source must still be what the path has. */
+/* Fails if another file has taken the place of the source at the path: a copy of the
+ * source lacks what that file has got since. */
+static MS__NOINLINE ms_result ms__hold_current(const ms__rewriting *w,
+                                               const ms__log *log, ms_error *err)
+{
+    ms_os_stat st;
+    int code = ms__os_look(log->os, log->file.path, &st);
+    if (code != 0 || ms__log_is(log, &st) || !ms__log_is(w->old, &st)) return MS_OK;
+    return ms__fail(err, MS_E_CONFLICT, "'%s' has another file since the source was "
+                    "opened: open it again", w->path);
+}
+
+/* Does step 1. Refuses a file that is there, unless it is to be replaced. A source must
+ * still be the file of its path, and a salvaged one have all that is in it. */
 static ms_result ms__hold_both(ms__rewriting *w, ms_store *source, bool replace,
                                ms_error *err)
 {
@@ -23447,6 +23461,7 @@ static ms_result ms__hold_both(ms__rewriting *w, ms_store *source, bool replace,
     d.shared = false;
     MS__TRY(ms_log_open(&store, &d, err));
     w->old = ms__log_of(store);
+    if (log && !w->made) MS__TRY(ms__hold_current(w, log, err));
     if (!log || log->opts.opening != MS_OPEN_SALVAGE || w->made || !ms__log_is(log, &st))
         return MS_OK;
     if (!log->map.super && w->old->end <= MS__FIRST_RECORD) return MS_OK; /* empty */

@@ -133,11 +133,15 @@ static int follow_query(follower *f, const ms_query *q)
     return follow_end(f, &it, code);
 }
 
-/* Prints a change of a message: its present form, or the range that was hidden. */
+/* Prints a change of a message: its present form, or the range that was hidden. q: what
+ * of its bounds is of the newest messages does not count. */
 static int follow_change(follower *f, const ms_query *q, const ms_msg *change)
 {
     const ms_msg *msg;
     job *j = f->job;
+    ms_query any = *q;
+    any.after_seq = j->options->after;
+    any.before_seq = 0;
     uint64_t seq = ms_seq(change);
     bool format = j->options->to != NULL;
     if (ms_kind_of(change) == MS_KIND_HIDE && !format) return follow_print(f, change);
@@ -145,7 +149,7 @@ static int follow_change(follower *f, const ms_query *q, const ms_msg *change)
     if (format && !follow_ended(f, seq)) return FINE;
     ms_arena_reset(&j->arena);
     if (get_shown(j->store, seq, &j->arena, &msg, NULL) != MS_OK) return FINE;
-    return ms_query_match(q, msg) ? follow_print(f, msg) : FINE;
+    return ms_query_match(&any, msg) ? follow_print(f, msg) : FINE;
 }
 
 /* Prints new changes of printed messages; with --raw every new record. silent: only
@@ -179,13 +183,36 @@ static int follow_changes(follower *f, const ms_query *q, bool silent)
     return follow_end(f, &it, code);
 }
 
-/* Opens the new file after a rewrite has replaced the log. */
-static int follow_file(follower *f)
+/* Prints the messages up to the last one that was met; with --raw it was printed then. */
+static int follow_new(follower *f, ms_query *q)
+{
+    if (f->mark <= f->last) return FINE;
+    q->after_seq = f->last;
+    q->before_seq = f->mark + 1;
+    f->last = f->mark;
+    int code = GIVEN(f->job->options, RAW) ? FINE : follow_query(f, q);
+    if (code == CONFLICT) f->last = q->after_seq; /* none of them was printed */
+    return code;
+}
+
+/* Opens the new file after a rewrite has replaced the log. Before that it prints what came
+ * last in the old one: a rewrite puts changes into their messages, and may drop some. The
+ * handle of the old file returns MS_E_CONFLICT once, and then reads on. */
+static int follow_file(follower *f, ms_query *q)
 {
     struct stat now;
     job *j = f->job;
+    uint64_t newest;
     if (stat(j->options->files[0], &now) != 0) return FINE;
     if (now.st_ino == f->file.st_ino && now.st_dev == f->file.st_dev) return FINE;
+    (void)ms_wait(j->store, f->newest, 0, &newest, NULL);
+    int code = follow_changes(f, q, false);
+    if (code == FINE) code = follow_new(f, q);
+    if (code != FINE) {
+        complain("%s: a rewrite has replaced it; what it got last may not be shown",
+                 j->options->files[0]);
+        f->code = DAMAGED;
+    }
     f->file = now;
     f->mark = f->last;
     f->marked = 0;
@@ -197,11 +224,11 @@ static int follow_file(follower *f)
 /* After MS_E_CONFLICT: opens the new file, or, if the path has no other, the same one
  * again: a handle that has missed a damaged index reads no further. Returns `code` if
  * that was done, and nothing was read since. */
-static int follow_again(follower *f, int code)
+static int follow_again(follower *f, ms_query *q, int code)
 {
     job *j = f->job;
     struct stat before = f->file;
-    int opened = follow_file(f);
+    int opened = follow_file(f, q);
     bool other = f->file.st_ino != before.st_ino || f->file.st_dev != before.st_dev;
     if (opened != FINE || other) return opened;
     if (f->reopened || is_postgres(j->options->files[0])) return code;
@@ -263,7 +290,7 @@ static int follow_on(follower *f, ms_query *q, double left)
     ms_result result = at_place ? wait_postgres(f->job, q->location, &f->place, pause,
                                                 &moved, &err)
                                 : ms_wait(f->job->store, newest, pause, &f->newest, &err);
-    if (result == MS_E_CONFLICT && follow_again(f, CONFLICT) == FINE) {
+    if (result == MS_E_CONFLICT && follow_again(f, q, CONFLICT) == FINE) {
         f->newest = newest;
         return FINE;
     }
@@ -273,13 +300,8 @@ static int follow_on(follower *f, ms_query *q, double left)
     if (code != FINE) return code;
     f->reopened = false;
     if (f->each && !GIVEN(o, RAW)) return follow_each(f, q);
-    if (f->mark <= f->last) return server ? FINE : follow_file(f);
-    q->after_seq = f->last;
-    q->before_seq = f->mark + 1;
-    f->last = f->mark;
-    code = GIVEN(o, RAW) ? FINE : follow_query(f, q);
-    if (code == CONFLICT) f->last = q->after_seq; /* none of them was printed */
-    return code;
+    if (f->mark <= f->last) return server ? FINE : follow_file(f, q);
+    return follow_new(f, q);
 }
 
 /* Finds where following begins: after the newest message of the store, or of the
@@ -358,7 +380,7 @@ static int run_follow(job *j)
         double left = end - clock_seconds();
         if (left <= 0) break;
         code = follow_on(&f, &q, left);
-        if (code == CONFLICT) code = follow_again(&f, code);
+        if (code == CONFLICT) code = follow_again(&f, &q, code);
     }
     ms_arena_deinit(&f.arena);
     tally_free(&f.places);

@@ -7,8 +7,9 @@
  *     a ring of its own. That also divides the pause: what stays is entered anew.
  *   - A location loses whole turns: messages of one turn_id, or from a user_message on. A
  *     turn that fills half of the buffer loses its oldest messages.
- *   - Facts of a location stay while it has messages; of all facts the newest, up to a
- *     16th of the buffer.
+ *   - Facts of a location stay while it has messages; of all changes of facts the newest,
+ *     up to a 16th of the buffer (flash: an eighth of a sector). So a fact that changes
+ *     often pushes out one that was set once, uncounted: set it again from time to time.
  *   - A message that is older than two thirds of the records is dropped even if these are
  *     its own changes or parts.
  *   - A message may take at most a quarter of the buffer, else MS_E_TOO_LARGE.

@@ -777,8 +777,20 @@ static void ms__hold_release(ms__rewriting *w)
     }
 }
 
-/* Does step 1. Refuses a file that is there, unless it is to be replaced. A salvaged
- * source must still be what the path has. */
+/* Fails if another file has taken the place of the source at the path: a copy of the
+ * source lacks what that file has got since. */
+static MS__NOINLINE ms_result ms__hold_current(const ms__rewriting *w,
+                                               const ms__log *log, ms_error *err)
+{
+    ms_os_stat st;
+    int code = ms__os_look(log->os, log->file.path, &st);
+    if (code != 0 || ms__log_is(log, &st) || !ms__log_is(w->old, &st)) return MS_OK;
+    return ms__fail(err, MS_E_CONFLICT, "'%s' has another file since the source was "
+                    "opened: open it again", w->path);
+}
+
+/* Does step 1. Refuses a file that is there, unless it is to be replaced. A source must
+ * still be the file of its path, and a salvaged one have all that is in it. */
 static ms_result ms__hold_both(ms__rewriting *w, ms_store *source, bool replace,
                                ms_error *err)
 {
@@ -802,6 +814,7 @@ static ms_result ms__hold_both(ms__rewriting *w, ms_store *source, bool replace,
     d.shared = false;
     MS__TRY(ms_log_open(&store, &d, err));
     w->old = ms__log_of(store);
+    if (log && !w->made) MS__TRY(ms__hold_current(w, log, err));
     if (!log || log->opts.opening != MS_OPEN_SALVAGE || w->made || !ms__log_is(log, &st))
         return MS_OK;
     if (!log->map.super && w->old->end <= MS__FIRST_RECORD) return MS_OK; /* empty */

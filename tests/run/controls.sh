@@ -1999,6 +1999,12 @@ controls()
         a_salvaged_log_is_replaced_when_a_byte_of_its_fixed_part_is_flipped 100 \
         ms__hold_both 'uint64_t mark = ms__load_mark(w->old->map.super + MS__AT_MARK);' \
         'uint64_t mark = w->old->map.marked;'
+    control replaced_source_replaces gcc test_rewrite \
+        a_source_that_was_replaced_replaces_no_file_of_its_path 100 \
+        ms__hold_both 'if (log && !w->made) MS__TRY(ms__hold_current(w, log, err));' ''
+    control replaced_source_makes_no_backup gcc test_rewrite \
+        a_source_that_was_replaced_replaces_no_file_of_its_path 100 \
+        ms__hold_current ' || !ms__log_is(w->old, &st)' ''
     control salvage_of_an_empty_file_replaces gcc test_log_index \
         salvage_of_an_empty_file_replaces_none_that_has_messages_since 100 \
         ms__hold_both '|| w->made ||' '|| !log->map.super || w->made ||'

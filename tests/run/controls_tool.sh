@@ -383,6 +383,17 @@ controls_of_the_tool()
         controls_never_reach_a_terminal 100 \
         tools/base.c:visible 'if (point < 0x20) return 0x2400 + point;' ''
 
+    control follow_takes_changes_of_the_newest_alone tool test_tool_change \
+        follow_shows_changes_of_older_messages 100 \
+        tools/cmd_follow.c:follow_change 'ms_query_match(&any, msg)' 'ms_query_match(q, msg)'
+    control follow_forgets_changes_of_a_replaced_log tool test_tool_change \
+        follow_shows_changes_that_a_rewrite_takes_in 100 \
+        tools/cmd_follow.c:follow_file 'int code = follow_changes(f, q, false);' \
+        'int code = FINE;'
+    control follow_forgets_messages_of_a_replaced_log tool test_tool_change \
+        follow_shows_messages_that_a_compaction_drops 100 \
+        tools/cmd_follow.c:follow_file 'code = follow_new(f, q);' 'code = FINE;'
+
     # The page of serve.
 
     control any_token_is_right tool test_tool_serve \

@@ -570,4 +570,119 @@ view $log => ^8 .* assistant_message~ +first part, second part$
 search $log 'second part' -n 1 => ^8
 END
 
+
+# A program that does what each line says, and answers with a line: say TEXT; begin a
+# streamed message, end it; amend message 1; rewrite the log.
+cat >"$tmp/writer.c" <<'END'
+#define MSGSTORE_NO_FORMATS
+#define MSGSTORE_IMPLEMENTATION
+#include "msgstore.h"
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+    ms_store *store;
+    ms_error err;
+    ms_log_desc desc;
+    ms_stream s;
+    char line[100];
+    memset(&desc, 0, sizeof desc);
+    desc.path = argv[argc - 1];
+    ms_result code = ms_log_open(&store, &desc, &err);
+    while (code == MS_OK && scanf(" %99[^\n]", line) == 1) {
+        ms_envelope m = ms_user_message(ms_text(line));
+        if (strcmp(line, "begin") == 0) {
+            m = ms_assistant_message(ms_text("first part, "));
+            code = ms_stream_begin(&s, store, MS_STR("l"), &m, NULL, &err);
+        } else if (strcmp(line, "end") == 0) {
+            code = ms_stream_feed(&s, MS_STR("second part"), &err);
+            if (code == MS_OK) code = ms_stream_end(&s, NULL, NULL, &err);
+        } else if (strcmp(line, "amend") == 0) {
+            m = ms_user_message(ms_text("first, amended"));
+            code = ms_amend(store, 1, &m, &err);
+        } else if (strcmp(line, "rewrite") == 0) {
+            code = ms_log_rewrite(store, &desc, true, NULL, NULL, &err);
+            ms_close(store);
+            if (code == MS_OK) code = ms_log_open(&store, &desc, &err);
+        } else {
+            code = ms_append(store, MS_STR("l"), &m, NULL, &err);
+        }
+        puts(code == MS_OK ? "done" : err.message);
+        fflush(stdout);
+    }
+    ms_close(store);
+    return 0;
+}
+END
+if ! ${CC:-cc} -std=c99 -O0 -pthread -I. -o "$tmp/writer" "$tmp/writer.c" \
+    >"$tmp/err" 2>&1; then
+    fail writer "$(grep -m 1 error "$tmp/err")"
+fi
+
+# writes LINE...: the writer does it.
+writes()
+{
+    local line got
+    for line in "$@"; do
+        echo "$line" >&"${writer[1]}"
+        read -r -t 20 -u "${writer[0]}" got
+        [ "$got" = done ] || fail "writer_$line" "$got"
+    done
+}
+
+# follows TEST WAY: what changes after a later message was shown is shown; so is what
+# changes and comes just before the log is replaced (WAY: rewrite, compact).
+follows()
+{
+    local way=$2 file row followers
+    rm -f "$log"
+    coproc writer { exec "$tmp/writer" "$log"; }
+    pid=$writer_PID input_of=${writer[1]}
+    writes first
+    followers=
+    for row in rows 'lines --format framework'; do
+        file=$way${row%% *}
+        # shellcheck disable=SC2086
+        "$tool" follow "$log" --seconds 30 ${row#"${row%% *}"} >"$tmp/$file" 2>&1 &
+        followers="$followers $!"
+        soon has first "$tmp/$file" || fail "${file}_begins" "$(tail -n 1 "$tmp/$file")"
+    done
+    writes begin middle
+    for file in rows lines; do soon has middle "$tmp/$way$file"; done
+    # shellcheck disable=SC2086
+    [ $way = later ] || kill -STOP $followers
+    writes end amend fourth late
+    if [ "$way" = compact ]; then
+        exec {input_of}>&-
+        wait "$pid"
+        "$tool" compact "$log" "$log" --keep-last 1 --replace >"$tmp/acks"
+        "$tool" append "$log" --location l <<<'{"type":"task","content":"last"}' >"$tmp/acks"
+    else
+        [ $way = later ] || writes rewrite
+        writes last
+        exec {input_of}>&-
+        wait "$pid"
+    fi
+    # shellcheck disable=SC2086
+    [ $way = later ] || kill -CONT $followers
+    for file in rows lines; do
+        soon has last "$tmp/$way$file" || fail "${way}_$file" "$(tail -n 1 "$tmp/$way$file")"
+    done
+    # shellcheck disable=SC2086
+    kill -TERM $followers
+    # shellcheck disable=SC2086
+    wait $followers
+    same "${1}_and_ends" 0 $?
+    session <<END
+== $1
+\$ cat $tmp/${way}rows =\$1> 1 2 3 2 1 4 5 6
+=> ^1 .* user_message\\* .*first, amended\$
+=1> ^2 .* assistant_message\\* .*first part, second part\$
+\$ sed 's/.*"content":"//; s/[ "].*//' $tmp/${way}lines =\$1> first middle first fourth late last
+\$ cat $tmp/${way}lines =1> "first part, second part"
+END
+}
+follows follow_shows_changes_of_older_messages later
+follows follow_shows_changes_that_a_rewrite_takes_in rewrite
+follows follow_shows_messages_that_a_compaction_drops compact
+
 exit "$failed"

@@ -640,6 +640,50 @@ TEST(reader_hears_of_a_new_file_after_a_change_that_it_may_not_make)
     store_close(&s);
 }
 
+/* What the new file has got since is not in the copy. Another path may be replaced. */
+TEST(a_source_that_was_replaced_replaces_no_file_of_its_path)
+{
+    static const struct { ms_log_mode mode; ms_log_opening opening; bool shared; } rows[] = {
+        {MS_LOG_READ, MS_OPEN_SALVAGE, false}, {MS_LOG_READ, MS_OPEN_NORMAL, false},
+        {MS_LOG_CREATE, MS_OPEN_NORMAL, true}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        test_store s = log_at(8192, MS_ENGINE_MAP);
+        ms_store *source;
+        ms_error err;
+        ms_stat stat;
+        ms_envelope m = ms_user_message(ms_text("later"));
+        log_open(&s);
+        must_ok(ms_append(s.store, MS_STR("job"), &m, NULL, &err), &err, "first");
+        ms_close(s.store);
+        ms_log_desc desc = s.log, other = s.log;
+        desc.mode = rows[i].mode;
+        desc.opening = rows[i].opening;
+        desc.shared = rows[i].shared;
+        must_ok(ms_log_open(&source, &desc, &err), &err, "source");
+        log_open(&s);
+        must_ok(ms_log_rewrite(s.store, &s.log, true, NULL, NULL, &err), &err, "rewrite");
+        ms_close(s.store);
+        log_open(&s);
+        must_ok(ms_append(s.store, MS_STR("job"), &m, NULL, &err), &err, "later");
+        ms_close(s.store);
+        assert_int_equal(ms_store_stat(source, &stat, &err), MS_E_CONFLICT);
+        for (int k = 0; k < 2; k++)
+            assert_int_equal(ms_log_rewrite(source, &s.log, true, NULL, NULL, &err),
+                             MS_E_CONFLICT);
+        char path[300];
+        snprintf(path, sizeof path, "%s.other", s.log.path);
+        other.path = path;
+        for (int k = 0; k < 2; k++)
+            must_ok(ms_log_rewrite(source, &other, true, NULL, NULL, &err), &err, "other");
+        (void)remove(path);
+        ms_close(source);
+        log_open(&s);
+        must_ok(ms_store_stat(s.store, &stat, &err), &err, "stat");
+        assert_int_equal(stat.messages, 2);
+        store_close(&s);
+    }
+}
+
 /* ---- the lineage ---- */
 
 static void must_have_lineage(test_store *s, const unsigned char id[16], const char *when)
