@@ -216,9 +216,20 @@ static int follow_file(follower *f, ms_query *q)
     f->file = now;
     f->mark = f->last;
     f->marked = 0;
+    ms_log_info before, after;
+    ms_result known = ms_log_stat(j->store, &before, NULL);
     ms_close(j->store);
     j->store = NULL;
-    return open_to_read(j);
+    code = open_to_read(j);
+    if (code != FINE || known != MS_OK) return code;
+    known = ms_log_stat(j->store, &after, NULL);
+    if (known != MS_OK || memcmp(before.lineage, after.lineage, sizeof after.lineage) == 0)
+        return FINE;
+    complain("%s: another log is there now; its messages follow. Of the one before %zu "
+             "messages were not finished", j->options->files[0], f->n_writing);
+    f->n_writing = 0;
+    f->last = f->mark = 0;
+    return FINE;
 }
 
 /* After MS_E_CONFLICT: opens the new file, or, if the path has no other, the same one

@@ -390,6 +390,9 @@ controls_of_the_tool()
         follow_shows_changes_that_a_rewrite_takes_in 100 \
         tools/cmd_follow.c:follow_file 'int code = follow_changes(f, q, false);' \
         'int code = FINE;'
+    control follow_takes_another_log_for_the_same tool test_tool_log \
+        follow_shows_another_log_that_takes_the_place 100 \
+        tools/cmd_follow.c:follow_file 'f->last = f->mark = 0;' ''
     control follow_forgets_messages_of_a_replaced_log tool test_tool_change \
         follow_shows_messages_that_a_compaction_drops 100 \
         tools/cmd_follow.c:follow_file 'code = follow_new(f, q);' 'code = FINE;'

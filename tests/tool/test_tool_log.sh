@@ -513,6 +513,17 @@ session <<'END'
 $ cat $tmp/follow =$1> 9 10 11 12
 END
 
+fresh 10
+follow 2 --after 8 --seconds 20 2>"$tmp/told"
+mv "$log" "$tmp/old.log"
+tasks 21 23 | "$tool" append "$log" --location l >"$tmp/acks"
+unfollow 5
+session <<'END'
+== follow_shows_another_log_that_takes_the_place
+$ cat $tmp/follow =$1> 9 10 1 2 3
+$ cat $tmp/told =1> another log is there now
+END
+
 # A follower has not read the first index (kind 2) when it is damaged. Its writer goes on to
 # the next segment, whose number the follower does not expect. A segment is 8 MiB.
 rm -f "$log"
