@@ -4,6 +4,7 @@
 #include "commands.h"
 #include "postgres.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,21 +24,32 @@ static void stop(int signal_number)
     stopped = 1;
 }
 
+typedef struct hashes {
+    uint64_t *items;
+    size_t cap;
+} hashes;
+
 typedef struct follower {
     job *job;
     output out;
     table table;
     ms_writer writer;
     ms_arena arena;           /* of the writer */
-    struct stat file;         /* of the open file */
+    struct stat file;         /* of the open file, */
+    unsigned char lineage[16]; /* and of its log; zeros: not known */
     ms_stat totals;           /* of a server, before it was read the last time */
     uint64_t newest;          /* number in the store */
     uint64_t place;           /* of the last record of the location, on a server */
     uint64_t last;            /* all messages up to here were printed */
     bool each;                /* numbers increase within a location only, */
     tally places;             /* so `count` is the last number printed of each */
-    uint64_t mark;            /* changes after this message were printed, */
-    size_t marked;            /* so many of them */
+    uint64_t after;           /* messages up to here are not followed */
+    uint64_t mark;            /* the newest message whose record was met, */
+    size_t marked;            /* and how many changes behind it were handled, */
+    hashes handled;           /* which ones, */
+    hashes copied;            /* and those of the file before, up to n: a rewrite may */
+    size_t at_copied, n_copied; /* have copied some of them */
+    bool unsure;              /* the lineage of the open file is not known */
     uint64_t *writing;        /* messages that were unfinished when read */
     size_t n_writing, cap_writing;
     bool reopened;            /* the log was, and nothing was read since */
@@ -133,23 +145,72 @@ static int follow_query(follower *f, const ms_query *q)
     return follow_end(f, &it, code);
 }
 
-/* Prints a change of a message: its present form, or the range that was hidden. q: what
- * of its bounds is of the newest messages does not count. */
+/* Prints a change of a message: its present form, or the range that was hidden. The
+ * numbers to which q was narrowed do not count: they are of new messages. */
 static int follow_change(follower *f, const ms_query *q, const ms_msg *change)
 {
+    ms_error err;
     const ms_msg *msg;
     job *j = f->job;
-    ms_query any = *q;
-    any.after_seq = j->options->after;
-    any.before_seq = 0;
+    ms_query every = *q;
     uint64_t seq = ms_seq(change);
     bool format = j->options->to != NULL;
+    every.after_seq = f->after;
+    every.before_seq = 0;
     if (ms_kind_of(change) == MS_KIND_HIDE && !format) return follow_print(f, change);
     if (ms_kind_of(change) != MS_KIND_AMEND || seq > follow_last(f, change)) return FINE;
     if (format && !follow_ended(f, seq)) return FINE;
     ms_arena_reset(&j->arena);
-    if (get_shown(j->store, seq, &j->arena, &msg, NULL) != MS_OK) return FINE;
-    return ms_query_match(&any, msg) ? follow_print(f, msg) : FINE;
+    ms_result result = get_shown(j->store, seq, &j->arena, &msg, &err);
+    if (result == MS_E_CONFLICT) /* the file was replaced: told once, and read on */
+        result = get_shown(j->store, seq, &j->arena, &msg, &err);
+    if (result == MS_E_NOT_FOUND) return FINE; /* hidden since */
+    if (result != MS_OK) return complain_of("reading a change", result, &err);
+    return ms_query_match(&every, msg) ? follow_print(f, msg) : FINE;
+}
+
+static uint64_t change_hash(const ms_msg *change)
+{
+    int64_t ns = 0;
+    uint64_t hash = ms_seq(change) ^ (uint64_t)ms_kind_of(change) << 56;
+    (void)ms_time(change, &ns);
+    hash = hash * 31 + (uint64_t)ns;
+#define X(number, name, member, kind)                                                   \
+    hash = hash * 31 + hash_text(ms_get(change, MS_F_##name).text);
+    MS_FIELDS(X)
+#undef X
+    return hash;
+}
+
+/* Keeps the hash of the change that is the nth behind the mark. Returns whether it is
+ * known: a rewrite has copied it from the file before, where it was handled. */
+static int follow_handled(follower *f, const ms_msg *change, size_t n, bool *known)
+{
+    if (n >= f->handled.cap) {
+        size_t cap = f->handled.cap > 0 ? 2 * f->handled.cap : 64;
+        uint64_t *items = realloc(f->handled.items, cap * sizeof *items);
+        if (items == NULL) return no_memory();
+        f->handled.items = items;
+        f->handled.cap = cap;
+    }
+    uint64_t hash = f->handled.items[n] = change_hash(change);
+    while (f->at_copied < f->n_copied && f->copied.items[f->at_copied] != hash)
+        f->at_copied++;
+    *known = f->at_copied < f->n_copied;
+    if (*known) f->at_copied++;
+    return FINE;
+}
+
+/* Behind messages up to f->last no change of a new file was handled, though a rewrite may
+ * have copied some that were. */
+static void follow_from_last(follower *f, bool copies)
+{
+    hashes handled = f->handled;
+    f->handled = f->copied;
+    f->copied = handled;
+    f->n_copied = copies ? f->marked : 0;
+    f->at_copied = f->marked = 0;
+    f->mark = f->last;
 }
 
 /* Prints new changes of printed messages; with --raw every new record. silent: only
@@ -168,22 +229,23 @@ static int follow_changes(follower *f, const ms_query *q, bool silent)
     int code = listing_open(&l, &it);
     if (code != FINE) return code;
     while (code == FINE && f->out.error == 0 && (msg = ms_next(&it)) != NULL) {
-        bool message = ms_kind_of(msg) == MS_KIND_MESSAGE;
+        bool message = ms_kind_of(msg) == MS_KIND_MESSAGE, known = false;
         if (message) {
             f->mark = ms_seq(msg);
-            f->marked = at = 0;
+            f->marked = at = f->n_copied = 0;
         } else if (at++ < f->marked) {
             continue;
         } else {
+            code = follow_handled(f, msg, f->marked, &known);
             f->marked = at;
         }
-        if (silent) continue;
+        if (silent || known || code != FINE) continue;
         code = raw ? follow_print(f, msg) : message ? FINE : follow_change(f, q, msg);
     }
     return follow_end(f, &it, code);
 }
 
-/* Prints the messages up to the last one that was met; with --raw it was printed then. */
+/* Prints the messages up to the mark (follow_changes has printed them with --raw). */
 static int follow_new(follower *f, ms_query *q)
 {
     if (f->mark <= f->last) return FINE;
@@ -195,41 +257,104 @@ static int follow_new(follower *f, ms_query *q)
     return code;
 }
 
-/* Opens the new file after a rewrite has replaced the log. Before that it prints what came
- * last in the old one: a rewrite puts changes into their messages, and may drop some. The
- * handle of the old file returns MS_E_CONFLICT once, and then reads on. */
+/* Returns whether a file is the open one. */
+static bool is_followed(const follower *f, const struct stat *file)
+{
+    return file->st_ino == f->file.st_ino && file->st_dev == f->file.st_dev;
+}
+
+/* Opens the path, and remembers which file that was. */
+static int follow_open(follower *f)
+{
+    job *j = f->job;
+    struct stat now;
+    const char *path = j->options->files[0];
+    int code = FINE;
+    do {
+        if (j->store != NULL) ms_close(j->store);
+        j->store = NULL;
+        memset(&f->file, 0, sizeof f->file);
+        (void)stat(path, &f->file);
+        code = open_to_read(j);
+    } while (code == FINE && stat(path, &now) == 0 && !is_followed(f, &now));
+    return code;
+}
+
+/* Forgets messages that were being written, and that the store has no more. */
+static size_t follow_forget(follower *f)
+{
+    size_t n = 0;
+    const ms_msg *msg;
+    for (size_t i = f->n_writing; i-- > 0;) {
+        ms_arena_reset(&f->job->arena);
+        if (get_shown(f->job->store, f->writing[i], &f->job->arena, &msg, NULL) !=
+            MS_E_NOT_FOUND)
+            continue;
+        f->writing[i] = f->writing[--f->n_writing];
+        n++;
+    }
+    return n;
+}
+
+/* Finds out whether the open file is still of the log that was followed. If not, or if it
+ * has fewer messages, says so, and goes on from the start, or from its end. */
+static int follow_compare(follower *f)
+{
+    static const unsigned char unknown[16];
+    ms_error err;
+    ms_log_info info;
+    uint64_t newest = 0;
+    const char *path = f->job->options->files[0];
+    if (is_postgres(path)) return FINE;
+    ms_result result = ms_log_stat(f->job->store, &info, &err);
+    if (result == MS_OK) result = ms_wait(f->job->store, 0, 0, &newest, &err);
+    if (result != MS_OK) return complain_of("reading the log", result, &err);
+    bool known = memcmp(info.lineage, unknown, sizeof unknown) != 0;
+    bool other = known && memcmp(f->lineage, unknown, sizeof unknown) != 0 &&
+                 memcmp(info.lineage, f->lineage, sizeof info.lineage) != 0;
+    f->unsure = !known;
+    if (known) memcpy(f->lineage, info.lineage, sizeof f->lineage);
+    if (other) {
+        complain("%s: another log is there now, which is shown from its first message",
+                 path);
+        f->after = f->last = 0;
+        follow_from_last(f, false);
+    } else if (known && newest < f->last) {
+        complain("%s: an older file is there now: it has messages up to %" PRIu64
+                 ", not %" PRIu64, path, newest, f->last);
+        f->last = newest;
+        follow_from_last(f, false);
+    }
+    size_t unfinished = other ? f->n_writing : follow_forget(f);
+    if (other) f->n_writing = 0;
+    if (unfinished > 0)
+        complain("%s: %zu messages that were being written are not in the new file", path,
+                 unfinished);
+    return FINE;
+}
+
+/* Opens the new file after a rewrite has replaced the log. Before that it prints what the
+ * old one got last: a rewrite puts changes into their messages, and may drop some. The
+ * handle of the old file fails once with MS_E_CONFLICT, here in ms_wait, and reads on. */
 static int follow_file(follower *f, ms_query *q)
 {
     struct stat now;
     job *j = f->job;
     uint64_t newest;
-    if (stat(j->options->files[0], &now) != 0) return FINE;
-    if (now.st_ino == f->file.st_ino && now.st_dev == f->file.st_dev) return FINE;
+    if (stat(j->options->files[0], &now) != 0 || is_followed(f, &now)) return FINE;
     (void)ms_wait(j->store, f->newest, 0, &newest, NULL);
     int code = follow_changes(f, q, false);
     if (code == FINE) code = follow_new(f, q);
-    if (code != FINE) {
-        complain("%s: a rewrite has replaced it; what it got last may not be shown",
+    if (code == CONFLICT || code == DAMAGED) {
+        complain("%s: what the file got last that was replaced may not be shown",
                  j->options->files[0]);
         f->code = DAMAGED;
+    } else if (code != FINE) {
+        return code;
     }
-    f->file = now;
-    f->mark = f->last;
-    f->marked = 0;
-    ms_log_info before, after;
-    ms_result known = ms_log_stat(j->store, &before, NULL);
-    ms_close(j->store);
-    j->store = NULL;
-    code = open_to_read(j);
-    if (code != FINE || known != MS_OK) return code;
-    known = ms_log_stat(j->store, &after, NULL);
-    if (known != MS_OK || memcmp(before.lineage, after.lineage, sizeof after.lineage) == 0)
-        return FINE;
-    complain("%s: another log is there now; its messages follow. Of the one before %zu "
-             "messages were not finished", j->options->files[0], f->n_writing);
-    f->n_writing = 0;
-    f->last = f->mark = 0;
-    return FINE;
+    follow_from_last(f, true);
+    code = follow_open(f);
+    return code == FINE ? follow_compare(f) : code;
 }
 
 /* After MS_E_CONFLICT: opens the new file, or, if the path has no other, the same one
@@ -240,13 +365,11 @@ static int follow_again(follower *f, ms_query *q, int code)
     job *j = f->job;
     struct stat before = f->file;
     int opened = follow_file(f, q);
-    bool other = f->file.st_ino != before.st_ino || f->file.st_dev != before.st_dev;
-    if (opened != FINE || other) return opened;
+    if (opened != FINE || !is_followed(f, &before)) return opened;
     if (f->reopened || is_postgres(j->options->files[0])) return code;
     f->reopened = true;
-    ms_close(j->store);
-    j->store = NULL;
-    return open_to_read(j);
+    opened = follow_open(f);
+    return opened == FINE ? follow_compare(f) : opened;
 }
 
 /* Prints the new messages of each location. q NULL: only remembers where each ends. */
@@ -301,13 +424,15 @@ static int follow_on(follower *f, ms_query *q, double left)
     ms_result result = at_place ? wait_postgres(f->job, q->location, &f->place, pause,
                                                 &moved, &err)
                                 : ms_wait(f->job->store, newest, pause, &f->newest, &err);
-    if (result == MS_E_CONFLICT && follow_again(f, q, CONFLICT) == FINE) {
+    if (result == MS_E_CONFLICT) {
         f->newest = newest;
-        return FINE;
+        int again = follow_again(f, q, CONFLICT);
+        if (again != CONFLICT) return again;
     }
     if (result != MS_OK) return complain_of("waiting", result, &err);
     if (server && !(at_place ? moved : follow_moved(f))) return FINE;
-    int code = follow_changes(f, q, false);
+    int code = f->unsure ? follow_compare(f) : FINE;
+    if (code == FINE) code = follow_changes(f, q, false);
     if (code != FINE) return code;
     f->reopened = false;
     if (f->each && !GIVEN(o, RAW)) return follow_each(f, q);
@@ -343,7 +468,7 @@ static int follow_begin(follower *f, ms_query *q)
     f->table = new_table(NULL);
     f->table.located = o->location == NULL;
     f->each = is_postgres(o->files[0]) && o->location == NULL;
-    f->last = f->mark = o->after;
+    f->after = f->last = f->mark = o->after;
     if (GIVEN(o, AFTER)) return FINE;
     (void)follow_moved(f);
     int code = follow_newest(f, q->location);
@@ -379,9 +504,9 @@ static int run_follow(job *j)
     sigaction(SIGTERM, &act, NULL);
     f.job = j;
     f.out.file = stdout;
-    stat(o->files[0], &f.file);
     int code = check_raw("follow", o);
-    if (code == FINE) code = open_to_read(j);
+    if (code == FINE) code = follow_open(&f);
+    if (code == FINE) code = follow_compare(&f);
     if (code != FINE) return code;
     ms_query q = query_of(o, &j->arena);
     q.location = ms_str_of(o->location);
@@ -396,6 +521,8 @@ static int run_follow(job *j)
     ms_arena_deinit(&f.arena);
     tally_free(&f.places);
     free(f.writing);
+    free(f.handled.items);
+    free(f.copied.items);
     return code != FINE ? code : f.code;
 }
 

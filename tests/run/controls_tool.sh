@@ -385,14 +385,21 @@ controls_of_the_tool()
 
     control follow_takes_changes_of_the_newest_alone tool test_tool_change \
         follow_shows_changes_of_older_messages 100 \
-        tools/cmd_follow.c:follow_change 'ms_query_match(&any, msg)' 'ms_query_match(q, msg)'
+        tools/cmd_follow.c:follow_change 'ms_query_match(&every, msg)' 'ms_query_match(q, msg)'
     control follow_forgets_changes_of_a_replaced_log tool test_tool_change \
         follow_shows_changes_that_a_rewrite_takes_in 100 \
         tools/cmd_follow.c:follow_file 'int code = follow_changes(f, q, false);' \
         'int code = FINE;'
     control follow_takes_another_log_for_the_same tool test_tool_log \
         follow_shows_another_log_that_takes_the_place 100 \
-        tools/cmd_follow.c:follow_file 'f->last = f->mark = 0;' ''
+        tools/cmd_follow.c:follow_compare 'f->after = f->last = 0;' ''
+    control follow_shows_copied_changes_again tool test_tool_change \
+        follow_shows_changes_that_a_rewrite_copies_once 100 \
+        tools/cmd_follow.c:follow_file 'follow_from_last(f, true);' \
+        'follow_from_last(f, false);'
+    control follow_passes_over_an_older_file tool test_tool_log \
+        follow_goes_on_from_an_older_file_that_is_put_back 100 \
+        tools/cmd_follow.c:follow_compare 'newest < f->last' 'newest > newest'
     control follow_forgets_messages_of_a_replaced_log tool test_tool_change \
         follow_shows_messages_that_a_compaction_drops 100 \
         tools/cmd_follow.c:follow_file 'code = follow_new(f, q);' 'code = FINE;'

@@ -572,7 +572,7 @@ END
 
 
 # A program that does what each line says, and answers with a line: say TEXT; begin a
-# streamed message, end it; amend message 1; rewrite the log.
+# streamed message, end it; amend message 1; rewrite the log; copy it for that, place it.
 cat >"$tmp/writer.c" <<'END'
 #define MSGSTORE_NO_FORMATS
 #define MSGSTORE_IMPLEMENTATION
@@ -584,8 +584,11 @@ int main(int argc, char **argv)
     ms_error err;
     ms_log_desc desc;
     ms_stream s;
+    ms_rewrite w;
+    bool more = true;
     char line[100];
     memset(&desc, 0, sizeof desc);
+    memset(&w, 0, sizeof w);
     desc.path = argv[argc - 1];
     ms_result code = ms_log_open(&store, &desc, &err);
     while (code == MS_OK && scanf(" %99[^\n]", line) == 1) {
@@ -603,6 +606,16 @@ int main(int argc, char **argv)
             code = ms_log_rewrite(store, &desc, true, NULL, NULL, &err);
             ms_close(store);
             if (code == MS_OK) code = ms_log_open(&store, &desc, &err);
+        } else if (strcmp(line, "copy") == 0) {
+            w.source = store;
+            w.to = &desc;
+            w.replace = true;
+            while (code == MS_OK && more) code = ms_rewrite_run(&w, 1000, &more, &err);
+        } else if (strcmp(line, "place") == 0) {
+            ms_store *fresh;
+            code = ms_rewrite_end(&w, &fresh, &err);
+            ms_close(store);
+            store = fresh;
         } else {
             code = ms_append(store, MS_STR("l"), &m, NULL, &err);
         }
@@ -629,11 +642,12 @@ writes()
     done
 }
 
-# follows TEST WAY: what changes after a later message was shown is shown; so is what
-# changes and comes just before the log is replaced (WAY: rewrite, compact).
+# follows TEST WAY ROWS TEXTS: what changes after a later message was shown is shown; so is
+# what changes and comes just before the log is replaced (WAY: rewrite, compact), and what
+# changes while it is copied (copy) is shown once.
 follows()
 {
-    local way=$2 file row followers
+    local way=$2 rows=$3 texts=$4 file row followers
     rm -f "$log"
     coproc writer { exec "$tmp/writer" "$log"; }
     pid=$writer_PID input_of=${writer[1]}
@@ -649,21 +663,33 @@ follows()
     writes begin middle
     for file in rows lines; do soon has middle "$tmp/$way$file"; done
     # shellcheck disable=SC2086
-    [ $way = later ] || kill -STOP $followers
-    writes end amend fourth late
+    case $way in rewrite | compact) kill -STOP $followers ;; esac
+    if [ "$way" = copy ]; then
+        writes fourth
+        for file in rows lines; do soon has fourth "$tmp/$way$file"; done
+        writes copy end amend
+        soon has amended "$tmp/${way}rows"
+        writes place
+        sleep 0.5
+        writes late last
+        exec {input_of}>&-
+        wait "$pid"
+    else
+        writes end amend fourth late
+    fi
     if [ "$way" = compact ]; then
         exec {input_of}>&-
         wait "$pid"
         "$tool" compact "$log" "$log" --keep-last 1 --replace >"$tmp/acks"
         "$tool" append "$log" --location l <<<'{"type":"task","content":"last"}' >"$tmp/acks"
-    else
-        [ $way = later ] || writes rewrite
+    elif [ "$way" != copy ]; then
+        [ "$way" = later ] || writes rewrite
         writes last
         exec {input_of}>&-
         wait "$pid"
     fi
     # shellcheck disable=SC2086
-    [ $way = later ] || kill -CONT $followers
+    kill -CONT $followers
     for file in rows lines; do
         soon has last "$tmp/$way$file" || fail "${way}_$file" "$(tail -n 1 "$tmp/$way$file")"
     done
@@ -674,15 +700,20 @@ follows()
     same "${1}_and_ends" 0 $?
     session <<END
 == $1
-\$ cat $tmp/${way}rows =\$1> 1 2 3 2 1 4 5 6
+\$ cat $tmp/${way}rows =\$1> $rows
 => ^1 .* user_message\\* .*first, amended\$
 =1> ^2 .* assistant_message\\* .*first part, second part\$
-\$ sed 's/.*"content":"//; s/[ "].*//' $tmp/${way}lines =\$1> first middle first fourth late last
+\$ sed 's/.*"content":"//; s/[ "].*//' $tmp/${way}lines =\$1> $texts
 \$ cat $tmp/${way}lines =1> "first part, second part"
 END
 }
-follows follow_shows_changes_of_older_messages later
-follows follow_shows_changes_that_a_rewrite_takes_in rewrite
-follows follow_shows_messages_that_a_compaction_drops compact
+follows follow_shows_changes_of_older_messages later \
+    '1 2 3 2 1 4 5 6' 'first middle first fourth late last'
+follows follow_shows_changes_that_a_rewrite_takes_in rewrite \
+    '1 2 3 2 1 4 5 6' 'first middle first fourth late last'
+follows follow_shows_messages_that_a_compaction_drops compact \
+    '1 2 3 2 1 4 5 6' 'first middle first fourth late last'
+follows follow_shows_changes_that_a_rewrite_copies_once copy \
+    '1 2 3 4 2 1 5 6' 'first middle fourth first late last'
 
 exit "$failed"

@@ -517,11 +517,26 @@ fresh 10
 follow 2 --after 8 --seconds 20 2>"$tmp/told"
 mv "$log" "$tmp/old.log"
 tasks 21 23 | "$tool" append "$log" --location l >"$tmp/acks"
-unfollow 5
+soon lines 5 "$tmp/follow"
+"$tool" amend "$log" 1 changed >"$tmp/acks"
+unfollow 6
 session <<'END'
 == follow_shows_another_log_that_takes_the_place
-$ cat $tmp/follow =$1> 9 10 1 2 3
+$ cat $tmp/follow =$1> 9 10 1 2 3 1
 $ cat $tmp/told =1> another log is there now
+END
+fresh 10
+cp "$log" "$tmp/copy.log"
+tasks 11 13 | "$tool" append "$log" --location l >"$tmp/acks"
+follow 3 --after 10 --seconds 20 2>"$tmp/told"
+mv "$tmp/copy.log" "$log"
+soon lines 1 "$tmp/told"
+tasks 21 24 | "$tool" append "$log" --location l >"$tmp/acks"
+unfollow 7
+session <<'END'
+== follow_goes_on_from_an_older_file_that_is_put_back
+$ cat $tmp/follow =$1> 11 12 13 11 12 13 14
+$ cat $tmp/told =1> an older file is there now: it has messages up to 10, not 13
 END
 
 # A follower has not read the first index (kind 2) when it is damaged. Its writer goes on to
