@@ -475,8 +475,12 @@ class Host:
 
 
 def plain(message):
-    """A shown message without its number; a compacted log has no amendments."""
-    return {k: v for k, v in message.items() if k not in ('seq', 'kind')}
+    """A shown message without its number; a compacted log has no amendments. Of what a
+    redaction has overwritten some texts are padded with spaces (ms_redact): on the server
+    the message itself, in the compacted log its amendment has taken its place."""
+    padded = message.get('redacted') and isinstance(message.get('content'), str)
+    shown = dict(message, content=message['content'].rstrip(' ')) if padded else message
+    return {k: v for k, v in shown.items() if k not in ('seq', 'kind')}
 
 
 class Rows:
