@@ -45,7 +45,7 @@ typedef struct follower {
     tally places;             /* so `count` is the last number printed of each */
     uint64_t after;           /* messages up to here are not followed */
     uint64_t mark;            /* the newest message whose record was met, */
-    size_t marked;            /* and how many changes behind it were handled, */
+    size_t marked;            /* and how many changes after it were handled, */
     hashes handled;           /* which ones, */
     hashes copied;            /* and those of the file before, up to n: a rewrite may */
     size_t at_copied, n_copied; /* have copied some of them */
@@ -165,7 +165,11 @@ static int follow_change(follower *f, const ms_query *q, const ms_msg *change)
     if (result == MS_E_CONFLICT) /* the file was replaced: told once, and read on */
         result = get_shown(j->store, seq, &j->arena, &msg, &err);
     if (result == MS_E_NOT_FOUND) return FINE; /* hidden since */
-    if (result != MS_OK) return complain_of("reading a change", result, &err);
+    if (result != MS_OK) {
+        int code = complain_of("reading a change", result, &err);
+        if (code == DAMAGED) f->code = code;
+        return code == DAMAGED ? FINE : code;
+    }
     return ms_query_match(&every, msg) ? follow_print(f, msg) : FINE;
 }
 
@@ -182,7 +186,7 @@ static uint64_t change_hash(const ms_msg *change)
     return hash;
 }
 
-/* Keeps the hash of the change that is the nth behind the mark. Returns whether it is
+/* Keeps the hash of the nth change after the mark. Returns whether it is
  * known: a rewrite has copied it from the file before, where it was handled. */
 static int follow_handled(follower *f, const ms_msg *change, size_t n, bool *known)
 {
@@ -201,8 +205,8 @@ static int follow_handled(follower *f, const ms_msg *change, size_t n, bool *kno
     return FINE;
 }
 
-/* Behind messages up to f->last no change of a new file was handled, though a rewrite may
- * have copied some that were. */
+/* Begins after f->last in a new file. None of its changes was handled; but a rewrite may
+ * have copied some that were (copies). */
 static void follow_from_last(follower *f, bool copies)
 {
     hashes handled = f->handled;
@@ -319,7 +323,7 @@ static int follow_compare(follower *f)
                  path);
         f->after = f->last = 0;
         follow_from_last(f, false);
-    } else if (known && newest < f->last) {
+    } else if (known && newest < f->last && f->last > f->after) {
         complain("%s: an older file is there now: it has messages up to %" PRIu64
                  ", not %" PRIu64, path, newest, f->last);
         f->last = newest;

@@ -397,6 +397,9 @@ controls_of_the_tool()
         follow_shows_changes_that_a_rewrite_copies_once 100 \
         tools/cmd_follow.c:follow_file 'follow_from_last(f, true);' \
         'follow_from_last(f, false);'
+    control follow_takes_a_number_to_come_for_one_that_was tool test_tool_log \
+        follow_begins_after_a_number_that_a_rewritten_log_has_not_yet 100 \
+        tools/cmd_follow.c:follow_compare ' && f->last > f->after' ''
     control follow_passes_over_an_older_file tool test_tool_log \
         follow_goes_on_from_an_older_file_that_is_put_back 100 \
         tools/cmd_follow.c:follow_compare 'newest < f->last' 'newest > newest'

@@ -525,6 +525,33 @@ session <<'END'
 $ cat $tmp/follow =$1> 9 10 1 2 3 1
 $ cat $tmp/told =1> another log is there now
 END
+fresh 3
+follow 3 -n 0 --seconds 20 2>"$tmp/told"
+kill -STOP "$follower"
+"$tool" amend "$log" 1 'to be damaged' >"$tmp/acks"
+at=$(LC_ALL=C grep -abo 'to be damaged' "$log" | head -n 1 | cut -d : -f 1)
+printf '#' | dd of="$log" bs=1 seek="$at" conv=notrunc 2>/dev/null
+kill -CONT "$follower"
+soon has damaged "$tmp/told"
+tasks 4 4 | "$tool" append "$log" --location l >"$tmp/acks" 2>&1
+unfollow 4
+session <<'END'
+== follow_goes_on_after_a_change_that_is_damaged
+$ echo $status => ^3$
+$ cat $tmp/follow =$1> 1 2 3 4
+END
+fresh 10
+follow 0 --after 12 --seconds 20 2>"$tmp/told"
+sleep 0.3
+"$tool" compact "$log" "$log" --keep-last 3 --replace >"$tmp/acks"
+sleep 0.3
+tasks 11 14 | "$tool" append "$log" --location l >"$tmp/acks"
+unfollow 2
+session <<'END'
+== follow_begins_after_a_number_that_a_rewritten_log_has_not_yet
+$ cat $tmp/follow =$1> 13 14
+$ cat $tmp/told =0>
+END
 fresh 10
 cp "$log" "$tmp/copy.log"
 tasks 11 13 | "$tool" append "$log" --location l >"$tmp/acks"
