@@ -161,6 +161,12 @@ static ino_t inode_of(const char *path)
     return stat(path, &st) == 0 ? st.st_ino : 0;
 }
 
+/* Has the step put a new file in the place of a shared writer's? */
+static bool is_stale(const world *w, const struct step *s)
+{
+    return s->run == do_compact && w->how.shared && inode_of(w->path) != w->inode;
+}
+
 /* This handle shows the same as a reader that has just come; a file that another one was
  * put in the place of stays as it was. A shared writer is told of that, once. */
 static void handle_must_show(world *w, const struct step *s, const text *at_path,
@@ -168,8 +174,7 @@ static void handle_must_show(world *w, const struct step *s, const text *at_path
 {
     static text now;
     if (w->log == NULL) return;
-    if (s->run == do_compact && w->how.shared && inode_of(w->path) != w->inode &&
-        text_of(&now, w->log, NULL, NULL) != MS_E_CONFLICT)
+    if (is_stale(w, s) && text_of(&now, w->log, NULL, NULL) != MS_E_CONFLICT)
         fail_msg("%s, then this handle is not told that its file was replaced", w->when);
     text_must_be(w, w->log, &now, "this handle");
     const text *want = s->run == do_compact ? before : at_path;
@@ -204,7 +209,10 @@ static bool after_failure(world *w, const struct step *s, ms_result result,
     bool done = must_look(w, &now, before, after, leaves);
     handle_must_show(w, s, &now, before);
     must_be_whole(w);
-    bool anew = poisoned || is_locked_in(w) || w->t.calls % 2 == 0;
+    bool stale = w->log != NULL && is_stale(w, s);
+    if (stale && step_call(w, s, NULL) != MS_E_CONFLICT)
+        fail_msg("%s, then the old file is written over the new one", w->when);
+    bool anew = poisoned || stale || is_locked_in(w) || w->t.calls % 2 == 0;
     if (!anew || w->how.mem || w->log == NULL) return done;
     reopen(w);
     text_must_be(w, w->log, &now, "a new handle");
