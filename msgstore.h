@@ -21620,7 +21620,7 @@ static MS__NOINLINE MS__RARE ms_result ms__log_super_read(ms__log *log, bool *em
     (void)ms__log_resize(log, h, all, 0);
     if (result == MS_OK && !*empty && log->file.super_lost)
         ms__log_event(log, MS_LOG_INDEX_DAMAGE, 0, MS__SUPER_SIZE, 0, 0, 0);
-    if (result == MS_OK && !*empty && fixed) ms__super_report(log);
+    if (result == MS_OK && !*empty) ms__super_report(log);
     return result;
 }
 
@@ -22063,8 +22063,9 @@ static uint32_t ms__log_backward(ms__log *log, ms__reading *s, const ms__list_it
  * does: an index may have been replaced since by one that was made in memory. */
 
 #define MS__PLACES_EACH 4u /* records of a run */
-#define MS__LIST_BITS   27u /* of the number of a list in its segment; above it the
-                               segment's number in its group */
+#define MS__LIST_BITS   27u /* of the number of a list in its segment, of which an index of
+                               256 MiB has fewer; above it the segment's number in its
+                               group */
 
 /* The state of a segment that is looked at. */
 typedef enum ms__soon_state {
@@ -22157,8 +22158,9 @@ static inline void ms__run_soon_records(const ms__log *log, const ms__run_soon *
         uint32_t entry = ms__posting(r->at, backward ? r->n - 1 - k : k, l->width);
         uint64_t offset = ms__segment_offset(l, entry);
         if (offset == 0) continue;
-        const unsigned char *home = l->home;
-        MS__PREFETCH(home ? home + (offset - l->base) : ms__log_address(log, offset));
+        const unsigned char *at = l->home ? l->home + (offset - l->base)
+                                          : ms__log_address(log, offset);
+        MS__PREFETCH(at);
     }
 }
 
@@ -22199,7 +22201,6 @@ static void ms__runs_keep(const ms__reading *s, ms__list_iter *li,
     for (; i < n && soon[i].state != MS__SOON_UNKNOWN; i++) {
         const ms__run_soon *r = &soon[i];
         if (r->state == MS__SOON_ABSENT) continue;
-        if (r->list >> MS__LIST_BITS) break;
         kept[li->n_found++] = r->index->number % MS__FAN << MS__LIST_BITS | r->list;
     }
     li->all_found = i == n;

@@ -807,7 +807,7 @@ static MS__NOINLINE MS__RARE ms_result ms__log_super_read(ms__log *log, bool *em
     (void)ms__log_resize(log, h, all, 0);
     if (result == MS_OK && !*empty && log->file.super_lost)
         ms__log_event(log, MS_LOG_INDEX_DAMAGE, 0, MS__SUPER_SIZE, 0, 0, 0);
-    if (result == MS_OK && !*empty && fixed) ms__super_report(log);
+    if (result == MS_OK && !*empty) ms__super_report(log);
     return result;
 }
 

@@ -1940,6 +1940,7 @@ TEST(a_bad_block_is_reported_among_several_pages)
     ms_os os = bad_system();
     os.map = noted_map;
     enum { MESSAGES = 300, ROOMS = 20 };
+    static const char *const rooms[] = {"room", "pairs"}; /* of two in one page */
     static char text[3000];
     char room_name[20];
     ms_log_report report;
@@ -1951,16 +1952,20 @@ TEST(a_bad_block_is_reported_among_several_pages)
         ms_envelope m = ms_user_message(ms_text(text));
         snprintf(room_name, sizeof room_name, i % ROOMS ? "room %d" : "room", i % ROOMS);
         must_be("append", ms_append(filled, ms_str_of(room_name), &m, NULL, &err), MS_OK);
+        m = ms_user_message(ms_text("one of two"));
+        for (int two = 0; two < 2 && i % ROOMS == 1; two++)
+            must_be("append", ms_append(filled, MS_STR("pairs"), &m, NULL, &err), MS_OK);
     }
     ms_close(filled);
     must_be("verify", ms_log_verify(&desc, &report, &err), MS_OK);
     desc.mode = MS_LOG_READ;
     desc.os = &os;
     taken = refused = 0;
-    for (bad_page = 0; bad_page < report.end / 4096; bad_page++) {
-        const ms_query room = {.location = MS_STR("room")};
+    for (size_t i = 0; i < 2 * (report.end / 4096); i++) {
+        const ms_query room = {.location = ms_str_of(rooms[i % 2])};
         ms_result result[2];
         size_t n[2];
+        bad_page = i / 2;
         for (int each = 0; each < 2; each++) {
             os.populate_each = each ? bad_populate_each : NULL;
             ms_store *store = must_open_log(&desc, "a reader of a bad block");

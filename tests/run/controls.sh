@@ -1746,6 +1746,9 @@ controls()
     control staging_not_checked gcc test_fault_alloc \
         script_stays_whole_when_an_allocation_fails 100 \
         ms__staging_reach 'if (!p) return false;' ''
+    control segment_in_two_maps_has_one_address gcc test_log_segments \
+        segments_that_lie_in_two_maps_are_read_whole 100 \
+        ms__segment_new ' && l->offset - m->start <= m->size' ''
     control listing_asks_every_segment gcc test_log_segments \
         listing_looks_only_at_what_it_returns 100 \
         ms__naming_enough '!ms__load32(&n->core->edited)) return true;' \

@@ -131,6 +131,7 @@ static int first_not_refused(ms_store *store, ms_cursor *it)
     ms_log_info info;
     ms_listing listing;
     ms_list_query list;
+    ms_str facts;
     ms_arena arena;
     ms_store *arena_store;
     ms_error err;
@@ -154,6 +155,8 @@ static int first_not_refused(ms_store *store, ms_cursor *it)
         ms_selfcheck(store, NULL),
         ms_log_stat(store, &info, NULL),
         ms_copy(arena_store, store, NULL, NULL, NULL, NULL),
+        ms_location_set(store, MS_STR("job"), MS_STR("{\"open\":true}"), NULL),
+        ms_location_get(store, MS_STR("job"), &arena, &facts, NULL),
     };
     while (ms_next(it) != NULL) continue;
     ms_cursor_close(it, NULL);
