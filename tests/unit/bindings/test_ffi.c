@@ -501,6 +501,62 @@ TEST(request_is_an_error_object_when_a_message_is_damaged)
     unlink(path);
 }
 
+/* Three turns that each have signed thinking: an answer, a call, and the running one. */
+static void append_thinking(ms_store *store)
+{
+    static const char *const turns[] = {
+        "{\"type\":\"text\",\"text\":\"done\"}",
+        "{\"type\":\"tool_use\",\"id\":\"t1\",\"name\":\"list\",\"input\":{}}",
+        "{\"type\":\"tool_use\",\"id\":\"t2\",\"name\":\"list\",\"input\":{}}"};
+    char body[400];
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(called(store, "append", MS_STR("{\"location\":\"l\"}"),
+                                MS_STR("[{\"type\":\"user_message\",\"content\":\"go\"}]")),
+                         MS_OK);
+        snprintf(body, sizeof body,
+                 "{\"model\":\"m\",\"stop_reason\":\"x\",\"content\":[{\"type\":\"thinking\",\"thinking\":"
+                 "\"hm\",\"signature\":\"sig%d\"},%s]}", i, turns[i]);
+        expect(called(store, "answer", MS_STR("{\"location\":\"l\",\"provider\":"
+                                              "\"anthropic\",\"agent_key\":\"w\"}"),
+                      ms_str_of(body)), MS_OK, true, "\"calls\"");
+        if (i == 0) continue;
+        snprintf(body, sizeof body, "[{\"type\":\"observation\",\"content\":\"ok\","
+                 "\"agent_key\":\"w\",\"tool_call_id\":\"t%d\"}%s]", i,
+                 i == 1 ? ",{\"type\":\"assistant_message\",\"content\":\"so\",\"agent_key\":\"w\"}"
+                        : "");
+        assert_int_equal(called(store, "append", MS_STR("{\"location\":\"l\"}"),
+                                ms_str_of(body)), MS_OK);
+    }
+}
+
+/* A word, or true (as the provider has it: here of all turns) or false. */
+TEST(thinking_goes_back_as_the_argument_says)
+{
+    static const struct { const char *value, *sent; } rows[] = {
+        {"\"off\"", ""}, {"false", ""}, {"\"running\"", "2"}, {"\"calls\"", "12"},
+        {"\"all\"", "012"}, {"true", "012"}, {"\"on\"", "012"}, {"null", ""}};
+    ms_store *store = opened_store();
+    append_thinking(store);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char args[160], sent[4] = "", one[8];
+        snprintf(args, sizeof args, "{\"provider\":\"anthropic\",\"location\":\"l\","
+                 "\"model\":\"m\",\"agent_key\":\"w\",\"thinking\":%s}", rows[i].value);
+        expect(called_with(store, "request", args), MS_OK, true, "\"body\":");
+        for (int k = 0; k < 3; k++) {
+            snprintf(one, sizeof one, "sig%d", k);
+            if (strstr(result, one)) snprintf(sent + strlen(sent), 2, "%d", k);
+        }
+        assert_string_equal(sent, rows[i].sent);
+    }
+    expect(called_with(store, "request", "{\"provider\":\"anthropic\",\"location\":\"l\","
+                                         "\"thinking\":\"yes\"}"),
+           MS_E_ARGUMENT, true, "off on running calls all");
+    expect(called_with(store, "request", "{\"provider\":\"anthropic\",\"location\":\"l\","
+                                         "\"thinking\":2}"),
+           MS_E_KIND, true, "\"path\":\"thinking\"");
+    ms_close(store);
+}
+
 TEST(call_is_refused_when_the_store_is_null)
 {
     static const struct { const char *name, *args; } rows[] = {
