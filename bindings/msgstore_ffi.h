@@ -84,7 +84,7 @@ extern "C" {
  * mode: "create", "write", "new", "read". sync: "none", "every", "each". sync_ms,
  * lock_wait_ms, shared, keep_unset_times. buffer_at, buffer_size: the address of a buffer
  * for an arena store (see ms_mem_desc), which must outlive it; attach: the buffer begins
- * with the image of a store, see "stat". */
+ * with the image of a store, see "stat"; salvage: what is damaged in it is skipped. */
 MS_API int ms_ffi_open(ms_store **store, const char *args, size_t args_len, char **out,
                        size_t *len);
 
@@ -107,7 +107,7 @@ MS_API int ms_ffi_union(ms_store **store, ms_store *const *stores, size_t n_stor
  *               agent_key or agent_keys select by writer; with views, they need "agent"
  *               or "team". An empty list of views, types or agent_keys selects nothing.
  *               damaged counts unreadable records that this page may lack: those that
- *               it met; in a store with `attach` those of the whole image.
+ *               it met; in a store with `salvage` those of the whole image.
  *               If the format joins messages into one item, there are more numbers than
  *               items.
  *               In "framework" a message has the members location and agent_key
@@ -320,6 +320,7 @@ static const ms_ffi__row ms_ffi__rows[] = {
     MS_FFI__ARG("buffer_at", U64, buffer_at),
     MS_FFI__ARG("buffer_size", SIZE, mem.buffer_size),
     MS_FFI__ARG("attach", BOOL, attach),
+    MS_FFI__ARG("salvage", BOOL, mem.salvage),
     MS_FFI__ARG("location", TEXT, location),
     MS_FFI__ARG("format", FORMAT, format),
     MS_FFI__ARG("lenient", BOOL, lenient),
@@ -1465,7 +1466,7 @@ typedef struct ms_ffi__function {
 static const ms_ffi__function ms_ffi__opening = {
     "open", ms_ffi__open,
     "path mode sync sync_ms lock_wait_ms shared keep_unset_times buffer_at buffer_size "
-    "attach"};
+    "attach salvage"};
 static const ms_ffi__function ms_ffi__uniting = {"union", ms_ffi__union, ""};
 static const ms_ffi__function ms_ffi__functions[] = {
     {"verify", ms_ffi__verify, "path*"},

@@ -37,6 +37,7 @@ export interface Arguments {
     buffer_at?: number;
     buffer_size?: number;
     attach?: boolean;
+    salvage?: boolean;
   };
   verify: {
     path: string;

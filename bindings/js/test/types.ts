@@ -103,7 +103,8 @@ export const same: [
     Required<Omit<Arguments["request"], "location" | "provider" | "extra" | "tools">>>,
   Options<Omit<Compaction, "body" | "forAll" | "items">, "compact",
     "location" | "provider" | "upto" | "all" | "items">,
-  Options<native.LogOptions, "open", "path" | "buffer_at" | "buffer_size" | "attach">,
+  Options<native.LogOptions, "open", "path" | "buffer_at" | "buffer_size" | "attach"
+    | "salvage">,
   Options<native.Keep, "backup", "to_path">,
   Options<native.Keep, "copy", "from_path">,
   Options<native.Keep & { lockWaitMs: number }, "rewrite", "path">,

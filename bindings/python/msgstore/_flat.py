@@ -23,7 +23,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
 
 ARGUMENTS: Dict[str, Tuple[str, ...]] = {
     "open": ("path", "mode", "sync", "sync_ms", "lock_wait_ms", "shared",
-        "keep_unset_times", "buffer_at", "buffer_size", "attach",),
+        "keep_unset_times", "buffer_at", "buffer_size", "attach", "salvage",),
     "verify": ("path",),
     "append": ("location", "format", "lenient", "expect_seq",),
     "query": ("location", "views", "types", "agent_key", "agent_keys", "turn_id",

@@ -482,7 +482,7 @@ def test_unions_close_beside_their_stores_and_calls():
 
 def test_methods_have_the_arguments_of_the_library():
     store, request = msgstore.Store, {"location", "provider"}
-    other = {"open": {"buffer_at", "buffer_size", "attach"},  # of buffers
+    other = {"open": {"buffer_at", "buffer_size", "attach", "salvage"},  # of buffers
              "list": {"agents"}, "wait": {"timeout_ms"}, "set_facts": {"value"},
              "compact": {"all"}, "backup": {"to_path"}, "copy": {"from_path"}}
     mine = {"wait": {"timeout"}, "set_facts": {"facts"},
@@ -1204,7 +1204,7 @@ def test_every_argument_reaches_the_library(store, monkeypatch):
              "rewrite": msgstore.rewrite, "open": msgstore.open}
     monkeypatch.setattr(msgstore._ffi, "call", call)
     monkeypatch.setattr(msgstore._ffi, "open_store", opening)
-    of_buffers = ("buffer_at", "buffer_size", "attach")
+    of_buffers = ("buffer_at", "buffer_size", "attach", "salvage")
     for name, run in calls.items():
         given = {one: [one] if one in lists else forms.get(one, one)
                  for one in _flat.ARGUMENTS[name] if one not in of_buffers}

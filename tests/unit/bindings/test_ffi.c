@@ -290,6 +290,32 @@ TEST(buffer_is_an_image_that_is_attached)
     ms_close(store);
 }
 
+/* An image is refused, or what is left of it is read. It does not know where its damage
+ * is: each page counts all of it. */
+TEST(damage_of_an_image_is_counted)
+{
+    static uint64_t buffer[2048];
+    ms_store *store = NULL;
+    char args[96];
+    snprintf(args, sizeof args, "{\"buffer_at\":%" PRIu64 ",\"buffer_size\":%zu}",
+             (uint64_t)(uintptr_t)buffer, sizeof buffer);
+    expect(opened(&store, args), MS_OK, false, "{}");
+    append_conversation(store);
+    char *bytes = (char *)buffer, *text = NULL;
+    for (size_t i = 0; i + 13 <= sizeof buffer && !text; i++)
+        if (memcmp(bytes + i, "users, orders", 13) == 0) text = bytes + i;
+    assert_non_null(text);
+    ms_close(store);
+    *text = 'U';
+    strcpy(args + strlen(args) - 1, ",\"attach\":true}");
+    expect(opened(&store, args), MS_E_DAMAGED, true, "does not match its check");
+    strcpy(args + strlen(args) - 1, ",\"salvage\":true}");
+    expect(opened(&store, args), MS_OK, false, "{}");
+    expect(called_with(store, "query", NULL), MS_OK, true, "\"seqs\":[1,2],\"damaged\":1");
+    expect(called_with(store, "query", "{\"limit\":1}"), MS_OK, true, "\"damaged\":1");
+    ms_close(store);
+}
+
 TEST(usage_is_whole_when_a_message_without_notes_is_damaged)
 {
     ms_store *store = NULL;
