@@ -522,7 +522,9 @@ const command follow_command = {
     "Shows the newest messages of a log, then those that come, until interrupted. A\n"
     "message that is amended meanwhile is shown again, with a * after its type; one\n"
     "that is being written when it begins, with a ~, and when it ends. In a message\n"
-    "format each is written once, when it is whole. Without a STORE it is the usual log\n"
-    "of sync.\n",
+    "format each is written once, when it is whole. Another log or an older file that\n"
+    "takes the place of the log is told, and shown from where it differs; put it there\n"
+    "with mv: when the bytes of the log are overwritten it ends, with exit code 3.\n"
+    "Without a STORE it is the usual log of sync.\n",
     false,
 };

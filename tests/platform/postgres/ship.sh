@@ -153,6 +153,7 @@ int main(int argc, char **argv)
     ms_log_desc desc;
     memset(&desc, 0, sizeof desc);
     desc.path = argv[argc - 1];
+    desc.sync = MS_SYNC_EACH; /* what is not durable is not shipped */
     ms_envelope m = ms_assistant_message(ms_text("first part, "));
     if (ms_log_open(&store, &desc, NULL) != MS_OK ||
         ms_stream_begin(&s, store, MS_STR("place s"), &m, NULL, NULL) != MS_OK)
@@ -210,6 +211,7 @@ for file in raw lines; do
     soon grep -q 'far ahead' "$out/$file" || fail "follow: $(cat "$out/$file")"
 done
 "$tool" amend "$out/c.msl" 1 'amended early' >"$out/log" || fail amend
+echo >&"$to_stream"
 exec {to_stream}>&-
 wait "$stream_pid" || fail 'the stream does not end'
 soon grep -q '\* *amended early' "$out/all" || fail "follow misses a change: $(cat "$out/all")"
