@@ -2,14 +2,12 @@
 
 #define _GNU_SOURCE
 #include "commands.h"
+#include "follow.h"
 #include "postgres.h"
 
-#include <inttypes.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 
 /* ---- msgstore follow --------------------------------------------------------------- */
@@ -24,62 +22,31 @@ static void stop(int signal_number)
     stopped = 1;
 }
 
-typedef struct hashes {
-    uint64_t *items;
-    size_t cap;
-} hashes;
-
-typedef struct follower {
-    job *job;
-    output out;
-    table table;
-    ms_writer writer;
-    ms_arena arena;           /* of the writer */
-    struct stat file;         /* of the open file, */
-    unsigned char lineage[16]; /* and of its log; zeros: not known */
-    ms_stat totals;           /* of a server, before it was read the last time */
-    uint64_t newest;          /* number in the store */
-    uint64_t place;           /* of the last record of the location, on a server */
-    uint64_t last;            /* all messages up to here were printed */
-    bool each;                /* numbers increase within a location only, */
-    tally places;             /* so `count` is the last number printed of each */
-    uint64_t after;           /* messages up to here are not followed */
-    uint64_t mark;            /* the newest message whose record was met, */
-    size_t marked;            /* and how many changes after it were handled, */
-    hashes handled;           /* which ones, */
-    hashes copied;            /* and those of the file before, up to n: a rewrite may */
-    size_t at_copied, n_copied; /* have copied some of them */
-    bool unsure;              /* the lineage of the open file is not known */
-    uint64_t *writing;        /* messages that were unfinished when read */
-    size_t n_writing, cap_writing;
-    bool reopened;            /* the log was, and nothing was read since */
-    int code;                 /* DAMAGED when something could not be read */
-} follower;
-
-/* Defers an unfinished message. A message format prints complete messages only; until
- * then the follower keeps the number. */
-static int follow_later(follower *f, uint64_t seq)
+static void number_put(number_row **set, uint64_t seq)
 {
-    if (f->n_writing == f->cap_writing) {
-        size_t cap = f->cap_writing > 0 ? 2 * f->cap_writing : 16;
-        uint64_t *writing = realloc(f->writing, cap * sizeof *writing);
-        if (writing == NULL) return no_memory();
-        f->writing = writing;
-        f->cap_writing = cap;
-    }
-    f->writing[f->n_writing++] = seq;
-    return FINE;
+    number_row row = {seq};
+    hmputs(*set, row);
 }
 
-/* Removes the message from the list; false if it is not there. */
-static bool follow_ended(follower *f, uint64_t seq)
+/* Returns the track of a location; NULL: it has none yet. */
+static track *follow_track(follower *f, ms_str location)
 {
-    for (size_t i = 0; i < f->n_writing; i++) {
-        if (f->writing[i] != seq) continue;
-        f->writing[i] = f->writing[--f->n_writing];
-        return true;
+    if (!f->each) return &f->all;
+    const tally_row *row = tally_row_of(&f->places, location);
+    return row != NULL && row->count > 0 ? &f->tracks[row->count - 1] : NULL;
+}
+
+/* Returns the track of a location, which may be new. */
+static track *follow_track_new(follower *f, ms_str location)
+{
+    track new = {.printed = f->job->options->after, .met = f->job->options->after};
+    tally_row *row = tally_row_of(&f->places, location);
+    if (row == NULL) return NULL;
+    if (row->count == 0) {
+        arrput(f->tracks, new);
+        row->count = arrlenu(f->tracks);
     }
-    return false;
+    return &f->tracks[row->count - 1];
 }
 
 static void follow_row(follower *f, const ms_msg *msg)
@@ -103,27 +70,26 @@ static int follow_print(follower *f, const ms_msg *msg)
     return complain_of("writing", result, &err);
 }
 
-/* Ends a cursor and flushes the output. */
-static int follow_end(follower *f, ms_cursor *it, int code)
+/* Ends a cursor and flushes the output. told: how many damaged records of this listing
+ * an earlier one has reported. */
+static int follow_end(follower *f, ms_cursor *it, uint64_t told, int code)
 {
     ms_error err;
     ms_result result = MS_OK;
+    uint64_t damaged = it->damaged;
     if (f->job->options->to != NULL) result = ms_writer_finish(&f->writer, &err);
     if (result != MS_OK && code == FINE && f->out.error == 0) {
         code = complain_of("writing", result, &err);
     }
-    int closed = listing_close(it);
-    if (closed == DAMAGED) f->code = DAMAGED;
+    result = ms_cursor_close(it, &err);
+    if (result == MS_E_DAMAGED) f->code = DAMAGED;
+    bool known = result == MS_E_DAMAGED && damaged == told;
+    int closed = FINE;
+    if (result != MS_OK && !known)
+        closed = complain_of("reading the store", result, &err);
     complain_of_events(f->job);
-    if (code == FINE && closed != DAMAGED) code = closed;
+    if (code == FINE && result != MS_E_DAMAGED) code = closed;
     return output_end(&f->out, code);
-}
-
-/* Returns the number up to which messages of the location were printed. */
-static uint64_t follow_last(follower *f, const ms_msg *msg)
-{
-    const tally_row *place = f->each ? tally_row_of(&f->places, location_of(msg)) : NULL;
-    return place != NULL ? place->count : f->last;
 }
 
 /* Prints the messages of the query, each with its complete text. */
@@ -132,34 +98,97 @@ static int follow_query(follower *f, const ms_query *q)
     ms_cursor it;
     const ms_msg *msg;
     listing l = {f->job->store, q, NULL, NULL, NULL};
-    bool whole = f->job->options->to != NULL, known = f->each && q->raw == 0;
+    bool whole = f->job->options->to != NULL, begins = q->limit > 0;
     ms_arena_reset(&f->job->arena);
     int code = listing_open(&l, &it);
     if (code != FINE) return code;
     while (code == FINE && f->out.error == 0 && (msg = ms_next(&it)) != NULL) {
+        uint64_t seq = ms_seq(msg);
         bool later = whole && (ms_flags(msg) & MS_FLAG_UNFINISHED) != 0;
-        /* what came since its location was listed is printed in the next turn */
-        if (known && ms_seq(msg) > follow_last(f, msg)) continue;
-        code = later ? follow_later(f, ms_seq(msg)) : follow_print(f, msg);
+        const track *t = follow_track(f, location_of(msg));
+        /* what came since its location was looked at is printed in the next turn */
+        bool new = f->each && (t == NULL || seq > t->printed);
+        if (new && ms_kind_of(msg) == MS_KIND_MESSAGE) continue;
+        if (begins && seq < f->first) f->first = seq;
+        if (later) number_put(&f->writing, seq);
+        else code = follow_print(f, msg);
     }
-    return follow_end(f, &it, code);
+    return follow_end(f, &it, 0, code);
 }
 
-/* Prints a change of a message: its present form, or the range that was hidden. The
- * numbers to which q was narrowed do not count: they are of new messages. */
-static int follow_change(follower *f, const ms_query *q, const ms_msg *change)
+/* Prints that a range was hidden, unless none of its messages is followed. */
+static int follow_hide(follower *f, const ms_query *every, const ms_msg *hide)
+{
+    ms_cursor it;
+    const ms_msg *msg;
+    ms_str number, json = ms_content(hide).text;
+    const track *t = follow_track(f, location_of(hide));
+    uint64_t first = 0, last = 0;
+    ms_query range = {.location = location_of(hide), .raw = MS_RAW_MESSAGES};
+    listing l = {f->job->store, &range, NULL, NULL, NULL};
+    bool any = false, followed = false;
+    if (f->job->options->to != NULL) (void)follow_forget(f);
+    if (f->job->options->to != NULL) return FINE;
+    bool read = ms_json_member(json, MS_STR("first"), &number) &&
+                ms_json_u64(number, &first) == MS_OK &&
+                ms_json_member(json, MS_STR("last"), &number) &&
+                ms_json_u64(number, &last) == MS_OK && first > 0 && last < UINT64_MAX;
+    if (!read) return follow_print(f, hide); /* another program wrote it */
+    if (last <= f->after || t == NULL || first > t->printed) return FINE;
+    range.after_seq = first - 1;
+    range.before_seq = last + 1;
+    int code = listing_open(&l, &it);
+    if (code != FINE) return code;
+    while (!followed && (msg = ms_next(&it)) != NULL) {
+        any = true;
+        followed = ms_query_match(every, msg);
+    }
+    ms_cursor_close(&it, NULL); /* damage is reported where the records are read */
+    return any && !followed ? FINE : follow_print(f, hide);
+}
+
+/* Returns whether an amendment ends a stream: it is the first one of a message that was
+ * stored unfinished. */
+static bool is_end(follower *f, const ms_msg *change)
+{
+    ms_cursor it;
+    const ms_msg *msg;
+    const ms_query about = {.location = location_of(change), .about_seq = ms_seq(change),
+                            .raw = MS_RAW_MESSAGES | MS_RAW_AMENDS};
+    uint64_t hash = change_hash(change);
+    bool streamed = false, first = false;
+    if (ms_query_open(f->job->store, &about, &it, NULL) != MS_OK) return false;
+    if ((msg = ms_next(&it)) != NULL && ms_kind_of(msg) == MS_KIND_MESSAGE)
+        streamed = (ms_flags(msg) & MS_FLAG_UNFINISHED) != 0;
+    if (streamed && (msg = ms_next(&it)) != NULL) first = change_hash(msg) == hash;
+    ms_cursor_close(&it, NULL);
+    return first;
+}
+
+/* Returns whether a change is of a message that has yet to be shown: in a format one that
+ * ends now, in a table any, once in each look. */
+static bool follow_shows(follower *f, const ms_msg *change)
+{
+    uint64_t seq = ms_seq(change);
+    const track *t = follow_track(f, location_of(change));
+    if (t == NULL || seq > t->printed) return false; /* it is new, and comes whole */
+    if (f->job->options->to != NULL)
+        return hmdel(f->writing, seq) || (seq < f->first && is_end(f, change));
+    if (hmgeti(f->shown, seq) >= 0) return false;
+    number_put(&f->shown, seq);
+    return true;
+}
+
+/* Prints a change of a message: its present form, or the range that was hidden. A message
+ * that was amended between the reading of its record and of its text is printed twice. */
+static int follow_change(follower *f, const ms_query *every, const ms_msg *change)
 {
     ms_error err;
     const ms_msg *msg;
     job *j = f->job;
-    ms_query every = *q;
     uint64_t seq = ms_seq(change);
-    bool format = j->options->to != NULL;
-    every.after_seq = f->after;
-    every.before_seq = 0;
-    if (ms_kind_of(change) == MS_KIND_HIDE && !format) return follow_print(f, change);
-    if (ms_kind_of(change) != MS_KIND_AMEND || seq > follow_last(f, change)) return FINE;
-    if (format && !follow_ended(f, seq)) return FINE;
+    if (ms_kind_of(change) == MS_KIND_HIDE) return follow_hide(f, every, change);
+    if (ms_kind_of(change) != MS_KIND_AMEND || !follow_shows(f, change)) return FINE;
     ms_arena_reset(&j->arena);
     ms_result result = get_shown(j->store, seq, &j->arena, &msg, &err);
     if (result == MS_E_CONFLICT) /* the file was replaced: told once, and read on */
@@ -167,175 +196,62 @@ static int follow_change(follower *f, const ms_query *q, const ms_msg *change)
     if (result == MS_E_NOT_FOUND) return FINE; /* hidden since */
     if (result != MS_OK) {
         int code = complain_of("reading a change", result, &err);
-        if (code == DAMAGED) f->code = code;
-        return code == DAMAGED ? FINE : code;
+        return code == DAMAGED ? FINE : code; /* what comes after it is followed */
     }
-    return ms_query_match(&every, msg) ? follow_print(f, msg) : FINE;
-}
-
-static uint64_t change_hash(const ms_msg *change)
-{
-    int64_t ns = 0;
-    uint64_t hash = ms_seq(change) ^ (uint64_t)ms_kind_of(change) << 56;
-    (void)ms_time(change, &ns);
-    hash = hash * 31 + (uint64_t)ns;
-#define X(number, name, member, kind)                                                   \
-    hash = hash * 31 + hash_text(ms_get(change, MS_F_##name).text);
-    MS_FIELDS(X)
-#undef X
-    return hash;
-}
-
-/* Keeps the hash of the nth change after the mark. Returns whether it is
- * known: a rewrite has copied it from the file before, where it was handled. */
-static int follow_handled(follower *f, const ms_msg *change, size_t n, bool *known)
-{
-    if (n >= f->handled.cap) {
-        size_t cap = f->handled.cap > 0 ? 2 * f->handled.cap : 64;
-        uint64_t *items = realloc(f->handled.items, cap * sizeof *items);
-        if (items == NULL) return no_memory();
-        f->handled.items = items;
-        f->handled.cap = cap;
-    }
-    uint64_t hash = f->handled.items[n] = change_hash(change);
-    while (f->at_copied < f->n_copied && f->copied.items[f->at_copied] != hash)
-        f->at_copied++;
-    *known = f->at_copied < f->n_copied;
-    if (*known) f->at_copied++;
-    return FINE;
-}
-
-/* Begins after f->last in a new file. None of its changes was handled; but a rewrite may
- * have copied some that were (copies). */
-static void follow_from_last(follower *f, bool copies)
-{
-    hashes handled = f->handled;
-    f->handled = f->copied;
-    f->copied = handled;
-    f->n_copied = copies ? f->marked : 0;
-    f->at_copied = f->marked = 0;
-    f->mark = f->last;
+    return ms_query_match(every, msg) ? follow_print(f, msg) : FINE;
 }
 
 /* Prints new changes of printed messages; with --raw every new record. silent: only
- * remembers where the changes end. */
-static int follow_changes(follower *f, const ms_query *q, bool silent)
+ * remembers where the records end. */
+static int follow_changes(follower *f, const ms_query *q, track *t, bool silent)
 {
     ms_cursor it;
     const ms_msg *msg;
     bool raw = GIVEN(f->job->options, RAW);
     size_t at = 0;
-    ms_query records = {0};
+    uint64_t told = t->damaged, before = 0;
+    ms_query every = *q; /* new messages or not; follow_new narrows q */
+    ms_query records = {.location = q->location, .after_seq = t->met};
     listing l = {f->job->store, &records, NULL, NULL, NULL};
-    records.location = q->location;
-    records.after_seq = f->mark;
-    records.raw = raw ? MS_RAW_ALL : MS_RAW_MESSAGES | MS_RAW_AMENDS | MS_RAW_HIDES;
+    every.after_seq = f->after;
+    every.before_seq = every.limit = every.raw = 0;
+    records.raw = follow_kinds(f);
+    hmfree(f->shown);
     int code = listing_open(&l, &it);
     if (code != FINE) return code;
     while (code == FINE && f->out.error == 0 && (msg = ms_next(&it)) != NULL) {
-        bool message = ms_kind_of(msg) == MS_KIND_MESSAGE, known = false;
+        bool message = ms_kind_of(msg) == MS_KIND_MESSAGE;
         if (message) {
-            f->mark = ms_seq(msg);
-            f->marked = at = f->n_copied = 0;
-        } else if (at++ < f->marked) {
+            t->met = ms_seq(msg);
+            t->n_changes = at = 0;
+            before = it.damaged;
+        } else if (at++ < t->n_changes) {
             continue;
         } else {
-            code = follow_handled(f, msg, f->marked, &known);
-            f->marked = at;
+            t->n_changes = at;
         }
-        if (silent || known || code != FINE) continue;
-        code = raw ? follow_print(f, msg) : message ? FINE : follow_change(f, q, msg);
+        if (silent || (message && !(raw && ms_query_match(&every, msg)))) continue;
+        code = raw ? follow_print(f, msg) : follow_change(f, &every, msg);
     }
-    return follow_end(f, &it, code);
+    t->damaged = it.damaged - before;
+    return follow_end(f, &it, told, code);
 }
 
-/* Prints the messages up to the mark (follow_changes has printed them with --raw). */
-static int follow_new(follower *f, ms_query *q)
+/* Prints the messages that were met (follow_changes has printed them with --raw). */
+static int follow_new(follower *f, ms_query *q, track *t)
 {
-    if (f->mark <= f->last) return FINE;
-    q->after_seq = f->last;
-    q->before_seq = f->mark + 1;
-    f->last = f->mark;
+    uint64_t before = t->printed;
+    if (t->met <= before) return FINE;
+    q->after_seq = before;
+    q->before_seq = t->met + 1;
+    t->printed = t->met;
     int code = GIVEN(f->job->options, RAW) ? FINE : follow_query(f, q);
-    if (code == CONFLICT) f->last = q->after_seq; /* none of them was printed */
+    if (code == CONFLICT) t->printed = before; /* none of them was printed */
     return code;
 }
 
-/* Returns whether a file is the open one. */
-static bool is_followed(const follower *f, const struct stat *file)
-{
-    return file->st_ino == f->file.st_ino && file->st_dev == f->file.st_dev;
-}
 
-/* Opens the path, and remembers which file that was. */
-static int follow_open(follower *f)
-{
-    job *j = f->job;
-    struct stat now;
-    const char *path = j->options->files[0];
-    int code = FINE;
-    do {
-        if (j->store != NULL) ms_close(j->store);
-        j->store = NULL;
-        memset(&f->file, 0, sizeof f->file);
-        (void)stat(path, &f->file);
-        code = open_to_read(j);
-    } while (code == FINE && stat(path, &now) == 0 && !is_followed(f, &now));
-    return code;
-}
-
-/* Forgets messages that were being written, and that the store has no more. */
-static size_t follow_forget(follower *f)
-{
-    size_t n = 0;
-    const ms_msg *msg;
-    for (size_t i = f->n_writing; i-- > 0;) {
-        ms_arena_reset(&f->job->arena);
-        if (get_shown(f->job->store, f->writing[i], &f->job->arena, &msg, NULL) !=
-            MS_E_NOT_FOUND)
-            continue;
-        f->writing[i] = f->writing[--f->n_writing];
-        n++;
-    }
-    return n;
-}
-
-/* Finds out whether the open file is still of the log that was followed. If not, or if it
- * has fewer messages, says so, and goes on from the start, or from its end. */
-static int follow_compare(follower *f)
-{
-    static const unsigned char unknown[16];
-    ms_error err;
-    ms_log_info info;
-    uint64_t newest = 0;
-    const char *path = f->job->options->files[0];
-    if (is_postgres(path)) return FINE;
-    ms_result result = ms_log_stat(f->job->store, &info, &err);
-    if (result == MS_OK) result = ms_wait(f->job->store, 0, 0, &newest, &err);
-    if (result != MS_OK) return complain_of("reading the log", result, &err);
-    bool known = memcmp(info.lineage, unknown, sizeof unknown) != 0;
-    bool other = known && memcmp(f->lineage, unknown, sizeof unknown) != 0 &&
-                 memcmp(info.lineage, f->lineage, sizeof info.lineage) != 0;
-    f->unsure = !known;
-    if (known) memcpy(f->lineage, info.lineage, sizeof f->lineage);
-    if (other) {
-        complain("%s: another log is there now, which is shown from its first message",
-                 path);
-        f->after = f->last = 0;
-        follow_from_last(f, false);
-    } else if (known && newest < f->last && f->last > f->after) {
-        complain("%s: an older file is there now: it has messages up to %" PRIu64
-                 ", not %" PRIu64, path, newest, f->last);
-        f->last = newest;
-        follow_from_last(f, false);
-    }
-    size_t unfinished = other ? f->n_writing : follow_forget(f);
-    if (other) f->n_writing = 0;
-    if (unfinished > 0)
-        complain("%s: %zu messages that were being written are not in the new file", path,
-                 unfinished);
-    return FINE;
-}
+/* ---- After the file was replaced --------------------------------------------------- */
 
 /* Opens the new file after a rewrite has replaced the log. Before that it prints what the
  * old one got last: a rewrite puts changes into their messages, and may drop some. The
@@ -344,11 +260,12 @@ static int follow_file(follower *f, ms_query *q)
 {
     struct stat now;
     job *j = f->job;
+    track *t = &f->all;
     uint64_t newest;
     if (stat(j->options->files[0], &now) != 0 || is_followed(f, &now)) return FINE;
     (void)ms_wait(j->store, f->newest, 0, &newest, NULL);
-    int code = follow_changes(f, q, false);
-    if (code == FINE) code = follow_new(f, q);
+    int code = follow_changes(f, q, t, false);
+    if (code == FINE) code = follow_new(f, q, t);
     if (code == CONFLICT || code == DAMAGED) {
         complain("%s: what the file got last that was replaced may not be shown",
                  j->options->files[0]);
@@ -356,28 +273,56 @@ static int follow_file(follower *f, ms_query *q)
     } else if (code != FINE) {
         return code;
     }
-    follow_from_last(f, true);
+    if (t->met != t->printed) t->n_changes = 0;
+    t->met = t->printed;
+    t->damaged = f->newest = 0;
+    ms_store *old = j->store;
+    j->store = NULL;
     code = follow_open(f);
-    return code == FINE ? follow_compare(f) : code;
+    if (code == FINE) code = follow_compare(f, q->location, old);
+    ms_close(old);
+    return code;
 }
 
 /* After MS_E_CONFLICT: opens the new file, or, if the path has no other, the same one
- * again: a handle that has missed a damaged index reads no further. Returns `code` if
- * that was done, and nothing was read since. */
-static int follow_again(follower *f, ms_query *q, int code)
+ * again, once until something was read: a handle that has missed a damaged index reads no
+ * further. Returns CONFLICT if that did not help. */
+static int follow_again(follower *f, ms_query *q)
 {
     job *j = f->job;
-    struct stat before = f->file;
+    struct stat before = f->file.st;
     int opened = follow_file(f, q);
     if (opened != FINE || !is_followed(f, &before)) return opened;
-    if (f->reopened || is_postgres(j->options->files[0])) return code;
+    if (f->reopened || is_postgres(j->options->files[0])) return CONFLICT;
     f->reopened = true;
     opened = follow_open(f);
-    return opened == FINE ? follow_compare(f) : opened;
+    return opened == FINE ? follow_compare(f, q->location, NULL) : opened;
 }
 
-/* Prints the new messages of each location. q NULL: only remembers where each ends. */
-static int follow_each(follower *f, ms_query *q)
+
+/* ---- Looks ------------------------------------------------------------------------- */
+
+/* Looks at a location of a server: at its changes, then its new messages. silent: only
+ * remembers where it ends. newer: it is known to have new messages. */
+static int follow_place(follower *f, ms_query *q, ms_str location, bool newer,
+                        bool silent)
+{
+    ms_error err;
+    bool moved = false;
+    track *t = follow_track(f, location);
+    ms_result result = wait_postgres(f->job, location, &t->place, 0, &moved, &err);
+    if (result != MS_OK) return complain_of("reading the store", result, &err);
+    if (!moved && !newer) return FINE;
+    q->location = location;
+    int code = follow_changes(f, q, t, silent);
+    if (code == FINE && !silent) code = follow_new(f, q, t);
+    q->location = ms_str_of(NULL);
+    return code;
+}
+
+/* Looks at each location that has new messages, and if there were changes at all others.
+ * A listing names none whose messages are all hidden. */
+static int follow_each(follower *f, ms_query *q, bool begin)
 {
     ms_error err;
     ms_listing places;
@@ -388,20 +333,18 @@ static int follow_each(follower *f, ms_query *q)
     if (result != MS_OK) code = complain_of("reading the store", result, &err);
     for (size_t i = result == MS_OK ? places.count : 0; i-- > 0 && code == FINE;) {
         const ms_info *place = &places.items[i];
-        tally_row *row = tally_row_of(&f->places, place->location);
-        if (row == NULL) code = no_memory();
-        if (row == NULL) break;
-        uint64_t after = row->count > 0 ? row->count : f->job->options->after;
-        if (place->last_seq <= after) continue;
-        row->count = place->last_seq;
-        if (q == NULL) continue;
-        q->location = place->location;
-        q->after_seq = after;
-        q->before_seq = place->last_seq + 1;
-        code = follow_query(f, q);
-        q->location = ms_str_of(NULL);
+        track *t = follow_track_new(f, place->location);
+        if (t == NULL) code = no_memory();
+        if (t == NULL) break;
+        bool newer = place->last_seq > t->printed;
+        if (begin) t->met = t->printed = place->last_seq;
+        if (newer || begin) code = follow_place(f, q, place->location, newer, begin);
     }
     ms_arena_deinit(&arena);
+    for (size_t i = 0; i < arrlenu(f->places.rows) && f->changed && code == FINE; i++) {
+        const tally_row *row = &f->places.rows[i];
+        if (row->count > 0) code = follow_place(f, q, row->text, false, false);
+    }
     return code;
 }
 
@@ -409,39 +352,41 @@ static int follow_each(follower *f, ms_query *q)
 static bool follow_moved(follower *f)
 {
     ms_stat now, before = f->totals;
+    f->changed = true;
     if (ms_store_stat(f->job->store, &now, NULL) != MS_OK) return true;
     f->totals = now;
-    return now.messages != before.messages || now.hidden != before.hidden ||
-           now.changes != before.changes;
+    f->changed = now.hidden != before.hidden || now.changes != before.changes;
+    return f->changed || now.messages != before.messages;
 }
 
 /* Prints new messages, or waits for a moment if there are none. */
 static int follow_on(follower *f, ms_query *q, double left)
 {
     ms_error err;
-    const options *o = f->job->options;
-    bool server = is_postgres(o->files[0]), moved = false;
-    bool at_place = server && o->location != NULL; /* of a server's totals nothing more */
+    track *t = &f->all;
+    bool server = is_postgres(f->job->options->files[0]), moved = false;
+    bool at_place = server && !f->each; /* of a server's totals nothing more */
     uint32_t most = at_place ? 5 * FOLLOW_MS : FOLLOW_MS;
     uint32_t pause = left * 1e3 < most ? (uint32_t)(left * 1e3) : most;
     uint64_t newest = f->newest;
-    ms_result result = at_place ? wait_postgres(f->job, q->location, &f->place, pause,
+    if (!server && is_overwritten(f)) return DAMAGED;
+    ms_result result = at_place ? wait_postgres(f->job, q->location, &t->place, pause,
                                                 &moved, &err)
                                 : ms_wait(f->job->store, newest, pause, &f->newest, &err);
     if (result == MS_E_CONFLICT) {
         f->newest = newest;
-        int again = follow_again(f, q, CONFLICT);
+        int again = follow_again(f, q);
         if (again != CONFLICT) return again;
     }
     if (result != MS_OK) return complain_of("waiting", result, &err);
     if (server && !(at_place ? moved : follow_moved(f))) return FINE;
-    int code = f->unsure ? follow_compare(f) : FINE;
-    if (code == FINE) code = follow_changes(f, q, false);
+    if (f->each) return follow_each(f, q, false);
+    int code = f->unsure ? follow_compare(f, q->location, NULL) : FINE;
+    if (code == FINE) code = follow_changes(f, q, t, false);
     if (code != FINE) return code;
     f->reopened = false;
-    if (f->each && !GIVEN(o, RAW)) return follow_each(f, q);
-    if (f->mark <= f->last) return server ? FINE : follow_file(f, q);
-    return follow_new(f, q);
+    if (t->met <= t->printed) return server ? FINE : follow_file(f, q);
+    return follow_new(f, q, t);
 }
 
 /* Finds where following begins: after the newest message of the store, or of the
@@ -455,45 +400,61 @@ static int follow_newest(follower *f, ms_str location)
     listing l = {f->job->store, &newest, NULL, NULL, NULL};
     ms_result result = ms_wait(f->job->store, 0, 0, &f->newest, &err);
     if (result != MS_OK) return complain_of("reading the log", result, &err);
-    f->last = f->newest;
+    f->all.printed = f->newest;
     if (location.len == 0) return FINE;
     int code = listing_open(&l, &it);
     if (code != FINE) return code;
-    f->last = (msg = ms_next(&it)) != NULL ? ms_seq(msg) : 0;
+    f->all.printed = (msg = ms_next(&it)) != NULL ? ms_seq(msg) : 0;
     return listing_close(&it);
 }
 
-/* Begins with the newest messages (with --raw, records), or after the named one. */
+/* Begins with the newest messages (with --raw, records), or after the named one. With
+ * --raw a record that comes amid this may be printed twice. */
 static int follow_begin(follower *f, ms_query *q)
 {
+    track *t = &f->all;
     const options *o = f->job->options;
+    bool raw = GIVEN(o, RAW);
+    int code = FINE;
     ms_writer_opts opts = {false, false, GIVEN(o, WITH_LOCATION)};
     ms_writer_init(&f->writer, o->to, &opts, &f->arena, emit, &f->out);
     f->table = new_table(NULL);
     f->table.located = o->location == NULL;
     f->each = is_postgres(o->files[0]) && o->location == NULL;
-    f->after = f->last = f->mark = o->after;
+    f->after = t->printed = t->met = o->after;
     if (GIVEN(o, AFTER)) return FINE;
     (void)follow_moved(f);
-    int code = follow_newest(f, q->location);
-    if (code == FINE && f->each) code = follow_each(f, NULL);
+    f->changed = false;
+    code = follow_newest(f, q->location);
     if (code != FINE) return code;
-    f->mark = f->last;
-    code = follow_changes(f, q, true);
-    if (code != FINE || (f->last == 0 && f->marked == 0)) return code;
+    t->met = t->printed;
     listing l = {f->job->store, q, NULL, &f->job->arena, NULL};
     q->limit = GIVEN(o, LIMIT) ? o->limit : FOLLOW_NEWEST;
-    if (GIVEN(o, RAW)) {
-        q->raw = MS_RAW_ALL;
-        q->arena = NULL;
-        code = GIVEN(o, JSON) ? FINE : raw_measure(&l, &f->table);
-    } else {
-        q->before_seq = f->last + 1;
-        code = o->to == NULL ? table_measure(&l, &f->table) : FINE;
-    }
+    f->first = q->limit > 0 ? t->printed + 1 : 0;
+    if (raw) q->raw = MS_RAW_ALL;
+    if (raw) q->arena = NULL;
+    else if (!f->each) q->before_seq = t->printed + 1;
+    if (raw && !GIVEN(o, JSON)) code = raw_measure(&l, &f->table);
+    if (!raw && o->to == NULL) code = table_measure(&l, &f->table);
     f->table.located = o->location == NULL;
-    return code == FINE ? follow_query(f, q) : code;
+    if (code == FINE)
+        code = f->each ? follow_each(f, q, true) : follow_changes(f, q, t, true);
+    bool empty = !f->each && t->printed == 0 && t->met == 0 && t->n_changes == 0;
+    return code == FINE && !empty ? follow_query(f, q) : code;
 }
+
+#ifdef SIGBUS
+/* A page of the log after the end of its file: another program has cut it. */
+static void on_bus(int signal_number)
+{
+    static const char text[] = "msgstore: the log was overwritten or cut while it was "
+                               "read; to put another file in its place use mv\n";
+    (void)signal_number;
+    ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
+    (void)written;
+    _exit(DAMAGED);
+}
+#endif
 
 static int run_follow(job *j)
 {
@@ -506,11 +467,14 @@ static int run_follow(job *j)
     act.sa_handler = stop;
     sigaction(SIGINT, &act, NULL);
     sigaction(SIGTERM, &act, NULL);
+#ifdef SIGBUS
+    signal(SIGBUS, on_bus);
+#endif
     f.job = j;
     f.out.file = stdout;
     int code = check_raw("follow", o);
     if (code == FINE) code = follow_open(&f);
-    if (code == FINE) code = follow_compare(&f);
+    if (code == FINE) code = follow_compare(&f, ms_str_of(o->location), NULL);
     if (code != FINE) return code;
     ms_query q = query_of(o, &j->arena);
     q.location = ms_str_of(o->location);
@@ -520,13 +484,13 @@ static int run_follow(job *j)
         double left = end - clock_seconds();
         if (left <= 0) break;
         code = follow_on(&f, &q, left);
-        if (code == CONFLICT) code = follow_again(&f, &q, code);
+        if (code == CONFLICT) code = follow_again(&f, &q);
     }
     ms_arena_deinit(&f.arena);
     tally_free(&f.places);
-    free(f.writing);
-    free(f.handled.items);
-    free(f.copied.items);
+    arrfree(f.tracks);
+    hmfree(f.writing);
+    hmfree(f.shown);
     return code != FINE ? code : f.code;
 }
 
@@ -558,7 +522,9 @@ const command follow_command = {
     "Shows the newest messages of a log, then those that come, until interrupted. A\n"
     "message that is amended meanwhile is shown again, with a * after its type; one\n"
     "that is being written when it begins, with a ~, and when it ends. In a message\n"
-    "format each is written once, when it is whole. Without a STORE it is the usual log\n"
-    "of sync.\n",
+    "format each is written once, when it is whole. Another log or an older file that\n"
+    "takes the place of the log is told, and shown from where it differs; put it there\n"
+    "with mv: when the bytes of the log are overwritten it ends, with exit code 3.\n"
+    "Without a STORE it is the usual log of sync.\n",
     false,
 };

@@ -17,23 +17,6 @@
 
 /* ---- The log ----------------------------------------------------------------------- */
 
-/* Reads what identifies a file. A file too short for that has zeros. */
-static bool look_at(const char *path, log_file *f)
-{
-    unsigned char mark[8];
-    memset(f, 0, sizeof *f);
-    memset(mark, 0, sizeof mark);
-    if (stat(path, &f->st) != 0) return false;
-    FILE *file = fopen(path, "rb");
-    if (file == NULL) return false;
-    bool whole = fread(f->fixed, 1, FIXED_BYTES, file) == FIXED_BYTES &&
-                 fseek(file, MARK_AT, SEEK_SET) == 0 && fread(mark, 1, 8, file) == 8;
-    fclose(file);
-    if (!whole) memset(mark, 0, sizeof mark);
-    for (size_t i = 8; i > 0; i--) f->mark = f->mark << 8 | mark[i - 1];
-    return true;
-}
-
 /* Returns whether the file that is there goes on where the open one was, which was whole:
  * one that ended before its watermark may be whole again. */
 static bool goes_on(const log_file *open, const log_file *now)
@@ -50,7 +33,7 @@ int asked_open(asked *a)
     job *j = a->job;
     const char *path = a->base->files[0];
     bool url = is_postgres(path);
-    if (!url && !look_at(path, &now)) {
+    if (!url && !log_file_look(path, &now)) {
         complain("%s: %s; `msgstore sync` makes a log", path, strerror(errno));
         return NOT_FOUND;
     }

@@ -13,20 +13,9 @@
 #include "secrets.h"
 #include "store.h"
 
-#include <sys/stat.h>
-
 /* Bytes of an answer's texts, before JSON spells them; of a name, a title, a folder; and
  * characters on each side of a match. */
 enum { ANSWER_BYTES = 40000, NAME_BYTES = 300, AROUND = 160 };
-
-/* What distinguishes a file from another one, or from an older copy: the bytes of the
- * superblock that never change, and the watermark, which only grows. */
-enum { FIXED_BYTES = 52, MARK_AT = 1024 };
-typedef struct log_file {
-    struct stat st;
-    unsigned char fixed[FIXED_BYTES];
-    uint64_t mark;
-} log_file;
 
 /* The open log, and the options of the question that is answered. */
 typedef struct asked {

@@ -105,6 +105,22 @@ bool is_log(const char *path)
     return log;
 }
 
+bool log_file_look(const char *path, log_file *f)
+{
+    unsigned char mark[8];
+    memset(f, 0, sizeof *f);
+    memset(mark, 0, sizeof mark);
+    if (stat(path, &f->st) != 0) return false;
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) return false;
+    bool whole = fread(f->fixed, 1, FIXED_BYTES, file) == FIXED_BYTES &&
+                 fseek(file, MARK_AT, SEEK_SET) == 0 && fread(mark, 1, 8, file) == 8;
+    fclose(file);
+    if (!whole) memset(mark, 0, sizeof mark);
+    for (size_t i = 8; i > 0; i--) f->mark = f->mark << 8 | mark[i - 1];
+    return true;
+}
+
 /* Says that a file which is read as an empty log has bytes of one. */
 static void complain_of_stub(ms_store *store, const char *path)
 {

@@ -7,6 +7,8 @@
 #include "intake.h"
 #include "listing.h"
 
+#include <sys/stat.h>
+
 
 /* ---- Stores: the only place that opens them ---------------------------------------- */
 
@@ -50,6 +52,19 @@ void complain_of_events(job *j);
 
 /* Sets how a log is opened for writing, from the options. */
 void set_writing(const options *o, ms_log_desc *desc);
+
+/* What distinguishes a file from another one, or from an older copy: the bytes of the
+ * superblock that never change, and the watermark, which only grows. */
+enum { FIXED_BYTES = 52, MARK_AT = 1024 };
+typedef struct log_file {
+    struct stat st;
+    unsigned char fixed[FIXED_BYTES];
+    uint64_t mark;
+} log_file;
+
+/* Reads what identifies the file of a log; of one too short for that it is zeros. false:
+ * it cannot be read, see errno. */
+bool log_file_look(const char *path, log_file *f);
 
 /* Returns whether the file is a log, by its first bytes. */
 bool is_log(const char *path);

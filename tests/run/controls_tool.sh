@@ -385,27 +385,64 @@ controls_of_the_tool()
 
     control follow_takes_changes_of_the_newest_alone tool test_tool_change \
         follow_shows_changes_of_older_messages 100 \
-        tools/cmd_follow.c:follow_change 'ms_query_match(&every, msg)' 'ms_query_match(q, msg)'
+        tools/cmd_follow.c:follow_changes 'every.before_seq = every.limit' 'every.limit'
     control follow_forgets_changes_of_a_replaced_log tool test_tool_change \
         follow_shows_changes_that_a_rewrite_takes_in 100 \
-        tools/cmd_follow.c:follow_file 'int code = follow_changes(f, q, false);' \
+        tools/cmd_follow.c:follow_file 'int code = follow_changes(f, q, t, false);' \
         'int code = FINE;'
     control follow_takes_another_log_for_the_same tool test_tool_log \
         follow_shows_another_log_that_takes_the_place 100 \
-        tools/cmd_follow.c:follow_compare 'f->after = f->last = 0;' ''
+        tools/follow.c:follow_compare 'memset(&f->all, 0, sizeof f->all);' ''
     control follow_shows_copied_changes_again tool test_tool_change \
         follow_shows_changes_that_a_rewrite_copies_once 100 \
-        tools/cmd_follow.c:follow_file 'follow_from_last(f, true);' \
-        'follow_from_last(f, false);'
+        tools/follow.c:follow_align 'count_copied(was, handled, is, copy)' '0'
     control follow_takes_a_number_to_come_for_one_that_was tool test_tool_log \
         follow_begins_after_a_number_that_a_rewritten_log_has_not_yet 100 \
-        tools/cmd_follow.c:follow_compare ' && f->last > f->after' ''
+        tools/follow.c:follow_align 'c.reached && ' ''
     control follow_passes_over_an_older_file tool test_tool_log \
         follow_goes_on_from_an_older_file_that_is_put_back 100 \
-        tools/cmd_follow.c:follow_compare 'newest < f->last' 'newest > newest'
+        tools/follow.c:follow_align 'c.reached && c.seq < last' 'c.seq > last'
     control follow_forgets_messages_of_a_replaced_log tool test_tool_change \
         follow_shows_messages_that_a_compaction_drops 100 \
-        tools/cmd_follow.c:follow_file 'code = follow_new(f, q);' 'code = FINE;'
+        tools/cmd_follow.c:follow_file 'code = follow_new(f, q, t);' 'code = FINE;'
+    control follow_takes_a_number_for_a_message tool test_tool_log \
+        follow_shows_the_other_messages_of_an_older_file 100 \
+        tools/follow.c:follow_common ' || !is_same(x, y)' ''
+    control follow_takes_a_rewrite_for_an_older_file tool test_tool_log \
+        follow_goes_on_when_the_newest_message_was_dropped 100 \
+        tools/follow.c:follow_align 'else if (older)' 'else'
+    control follow_passes_over_changes_that_a_file_lacks tool test_tool_log \
+        follow_tells_of_an_older_file_without_a_change 100 \
+        tools/follow.c:follow_align 'copy && c.seq == last' 'c.seq > last'
+    control follow_keeps_a_number_of_an_older_file tool test_tool_log \
+        follow_goes_on_from_each_older_file 100 \
+        tools/follow.c:follow_align 'if (f->after > c.seq) f->after = c.seq;' \
+        'if (f->after > c.seq) t->printed = f->after;'
+    control follow_takes_a_new_change_for_a_copied_one tool test_tool_change \
+        follow_shows_a_change_that_repeats_an_earlier_one 100 \
+        tools/follow.c:count_copied 'if (old[n_old - 1] == new[i]) copied' 'copied'
+    control follow_shows_a_message_for_each_of_its_changes tool test_tool_change \
+        follow_shows_a_message_once_in_a_look 100 \
+        tools/cmd_follow.c:follow_shows 'number_put(&f->shown, seq);' ''
+    control follow_waits_for_the_streams_it_read_alone tool test_tool_change \
+        follow_shows_the_end_of_a_stream_from_before_it_began 100 \
+        tools/cmd_follow.c:follow_shows ' || (seq < f->first && is_end(f, change))' ''
+    control follow_takes_a_hidden_stream_for_a_lost_one tool test_tool_change \
+        follow_forgets_a_stream_that_was_hidden 100 \
+        tools/cmd_follow.c:follow_hide 'if (f->job->options->to != NULL) (void)follow_forget(f);' ''
+    control follow_prints_records_of_all_turns tool test_tool_log \
+        follow_filters_records 100 \
+        tools/cmd_follow.c:follow_changes '!(raw && ms_query_match(&every, msg))' '!raw'
+    control follow_prints_hidings_of_others tool test_tool_log \
+        follow_passes_over_hidings_of_others 100 \
+        tools/cmd_follow.c:follow_hide 'any && !followed' 'any && false'
+    control follow_tells_of_damage_at_each_look tool test_tool_log \
+        follow_goes_on_after_a_change_that_is_damaged 100 \
+        tools/cmd_follow.c:follow_end ' && damaged == told' ' && damaged < told'
+    control follow_ends_at_a_message_that_cannot_be_read tool test_tool_log \
+        follow_goes_on_after_a_message_that_cannot_be_read 100 \
+        tools/cmd_follow.c:follow_change 'return code == DAMAGED ? FINE : code;' \
+        'return code;'
 
     # The page of serve.
 

@@ -602,6 +602,8 @@ int main(int argc, char **argv)
         } else if (strcmp(line, "amend") == 0) {
             m = ms_user_message(ms_text("first, amended"));
             code = ms_amend(store, 1, &m, &err);
+        } else if (strcmp(line, "hide") == 0) {
+            code = ms_hide(store, 2, &err);
         } else if (strcmp(line, "rewrite") == 0) {
             code = ms_log_rewrite(store, &desc, true, NULL, NULL, &err);
             ms_close(store);
@@ -715,5 +717,85 @@ follows follow_shows_messages_that_a_compaction_drops compact \
     '1 2 3 2 1 4 5 6' 'first middle first fourth late last'
 follows follow_shows_changes_that_a_rewrite_copies_once copy \
     '1 2 3 4 2 1 5 6' 'first middle fourth first late last'
+
+# An amendment back to a text that was shown before a compaction; two between two looks.
+fresh
+"$tool" follow "$log" -n 1 --seconds 30 >"$tmp/follow" 2>"$tmp/told" &
+follower=$!
+soon lines 1 "$tmp/follow"
+for text in open closed; do
+    "$tool" amend "$log" 1 "$text" >"$tmp/acks"
+    soon has "$text" "$tmp/follow"
+done
+"$tool" compact "$log" "$log" --replace >"$tmp/acks"
+"$tool" amend "$log" 1 open >"$tmp/acks"
+soon lines 4 "$tmp/follow"
+kill -STOP "$follower"
+for text in three four; do "$tool" amend "$log" 4 "$text" >"$tmp/acks"; done
+kill -CONT "$follower"
+"$tool" amend "$log" 6 last >"$tmp/acks"
+soon has last "$tmp/follow"
+kill -TERM "$follower"
+wait "$follower"
+session <<'END'
+== follow_shows_a_change_that_repeats_an_earlier_one
+$ sed 1d $tmp/follow =5> . =2> open$ =1> closed$ =1> last$
+$ cat $tmp/told =0>
+
+== follow_shows_a_message_once_in_a_look
+$ cat $tmp/follow =0> three$ =1> four$
+END
+
+# A stream that began before the newest ten; one that is hidden; one that an older file
+# lacks.
+rm -f "$log"
+coproc writer { exec "$tmp/writer" "$log"; }
+pid=$writer_PID input_of=${writer[1]}
+writes first begin a b c d e f g h i j k
+"$tool" follow "$log" --format framework --seconds 30 >"$tmp/lines" 2>"$tmp/told" &
+follower=$!
+soon has k "$tmp/lines"
+writes end amend last
+soon has last "$tmp/lines"
+session <<'END'
+== follow_shows_the_end_of_a_stream_from_before_it_began
+$ cat $tmp/lines =12> . =1> first part, second part
+END
+kill -TERM "$follower"
+wait "$follower"
+exec {input_of}>&-
+wait "$pid"
+rm -f "$log"
+coproc writer { exec "$tmp/writer" "$log"; }
+pid=$writer_PID input_of=${writer[1]}
+writes first
+cp "$log" "$tmp/copy.log"
+writes begin
+"$tool" follow "$log" --format framework --seconds 30 >"$tmp/lines" 2>"$tmp/told" &
+follower=$!
+soon lines 1 "$tmp/lines"
+writes hide third
+soon has third "$tmp/lines"
+writes rewrite
+sleep 0.3
+writes fourth
+soon has fourth "$tmp/lines"
+session <<'END'
+== follow_forgets_a_stream_that_was_hidden
+$ cat $tmp/told =0>
+END
+writes begin fifth
+soon has fifth "$tmp/lines"
+mv "$tmp/copy.log" "$log"
+soon has lacks "$tmp/told"
+kill -TERM "$follower"
+wait "$follower"
+exec {input_of}>&-
+wait "$pid"
+session <<'END'
+== follow_tells_of_a_stream_that_is_gone
+$ cat $tmp/told =1> the new file lacks 1 message that began to be written$
+=1> an older file is there now: it has messages up to 1, not 6$
+END
 
 exit "$failed"

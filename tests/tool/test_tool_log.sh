@@ -533,10 +533,29 @@ at=$(LC_ALL=C grep -abo 'to be damaged' "$log" | head -n 1 | cut -d : -f 1)
 printf '#' | dd of="$log" bs=1 seek="$at" conv=notrunc 2>/dev/null
 kill -CONT "$follower"
 soon has damaged "$tmp/told"
+sleep 0.4
 tasks 4 4 | "$tool" append "$log" --location l >"$tmp/acks" 2>&1
 unfollow 4
 session <<'END'
 == follow_goes_on_after_a_change_that_is_damaged
+$ echo $status => ^3$
+$ cat $tmp/follow =$1> 1 2 3 4
+$ cat $tmp/told =1> 1 records were skipped
+END
+# The change before it cannot be shown either: its message is read with all changes.
+fresh 3
+follow 3 -n 0 --seconds 20 2>"$tmp/told"
+kill -STOP "$follower"
+"$tool" amend "$log" 1 'good one' >"$tmp/acks"
+"$tool" amend "$log" 1 'to be damaged' >"$tmp/acks"
+at=$(LC_ALL=C grep -abo 'to be damaged' "$log" | head -n 1 | cut -d : -f 1)
+printf '#' | dd of="$log" bs=1 seek="$at" conv=notrunc 2>/dev/null
+kill -CONT "$follower"
+soon has 'reading a change' "$tmp/told"
+tasks 4 4 | "$tool" append "$log" --location l >"$tmp/acks" 2>&1
+unfollow 4
+session <<'END'
+== follow_goes_on_after_a_message_that_cannot_be_read
 $ echo $status => ^3$
 $ cat $tmp/follow =$1> 1 2 3 4
 END
@@ -564,6 +583,104 @@ session <<'END'
 == follow_goes_on_from_an_older_file_that_is_put_back
 $ cat $tmp/follow =$1> 11 12 13 11 12 13 14
 $ cat $tmp/told =1> an older file is there now: it has messages up to 10, not 13
+END
+# An older file that was appended to: its messages are others, as their times tell.
+fresh 10
+cp "$log" "$tmp/copy.log"
+tasks 11 13 | "$tool" append "$log" --location l >"$tmp/acks"
+tasks 11 14 | "$tool" append "$tmp/copy.log" --location l >"$tmp/acks"
+follow 4 --after 9 --seconds 20 2>"$tmp/told"
+mv "$tmp/copy.log" "$log"
+unfollow 8
+session <<'END'
+== follow_shows_the_other_messages_of_an_older_file
+$ cat $tmp/follow =$1> 10 11 12 13 11 12 13 14
+$ cat $tmp/told =1> an older file is there now, with other messages after 10$
+END
+fresh 5
+cp "$log" "$tmp/copy5.log"
+tasks 6 8 | "$tool" append "$log" --location l >"$tmp/acks"
+cp "$log" "$tmp/copy8.log"
+tasks 9 13 | "$tool" append "$log" --location l >"$tmp/acks"
+follow 3 --after 10 --seconds 20 2>"$tmp/told"
+mv "$tmp/copy8.log" "$log"
+soon lines 1 "$tmp/told"
+mv "$tmp/copy5.log" "$log"
+soon lines 2 "$tmp/told"
+tasks 6 9 | "$tool" append "$log" --location l >"$tmp/acks"
+unfollow 7
+session <<'END'
+== follow_goes_on_from_each_older_file
+$ cat $tmp/follow =$1> 11 12 13 6 7 8 9
+$ cat $tmp/told =1> up to 8, not 13$ =1> up to 5, not 8$
+END
+fresh 3
+cp "$log" "$tmp/copy.log"
+follow 3 -n 0 --seconds 20 2>"$tmp/told"
+"$tool" amend "$log" 1 changed >"$tmp/acks"
+soon lines 4 "$tmp/follow"
+mv "$tmp/copy.log" "$log"
+soon lines 1 "$tmp/told"
+"$tool" amend "$log" 2 changed >"$tmp/acks"
+unfollow 5
+session <<'END'
+== follow_tells_of_an_older_file_without_a_change
+$ cat $tmp/follow =$1> 1 2 3 1 2
+$ cat $tmp/told =1> an older file is there now: it has 0 of 1 changes after message 3$
+END
+# A rewrite drops what was hidden, also the newest message: that is no older file.
+fresh 5
+follow 2 -n 2 --seconds 20 2>"$tmp/told"
+"$tool" hide "$log" 5 >"$tmp/acks"
+soon lines 3 "$tmp/follow"
+"$tool" compact "$log" "$log" --replace >"$tmp/acks"
+sleep 0.3
+tasks 6 6 | "$tool" append "$log" --location l >"$tmp/acks"
+unfollow 4
+session <<'END'
+== follow_goes_on_when_the_newest_message_was_dropped
+$ cat $tmp/follow =$1> 4 5 - 6
+$ cat $tmp/told =0>
+END
+# Another file over the bytes of the log.
+fresh 5
+mv "$log" "$tmp/other.log"
+fresh 8
+follow 2 -n 2 --seconds 20 2>"$tmp/told"
+cp "$tmp/other.log" "$log"
+soon has mv "$tmp/told"
+unfollow 2
+session <<'END'
+== follow_ends_when_the_log_is_overwritten
+$ echo $status => ^3$
+$ cat $tmp/told => overwritten.*use mv
+END
+# Filters hold for what comes with --raw, too, and for hidings.
+rm -f "$log"
+for turn in a b a; do echo '{"type":"task","content":"x","turn_id":"'"$turn"'"}'; done \
+    >"$tmp/turns"
+"$tool" append "$log" --location l <"$tmp/turns" >"$tmp/acks"
+follow 2 --raw --turn a --seconds 20
+"$tool" append "$log" --location l <"$tmp/turns" >"$tmp/acks"
+unfollow 4
+session <<'END'
+== follow_filters_records
+$ cat $tmp/follow =$1> 1 3 4 6
+$ fresh 3
+hide $log 2 => .
+follow $log --after 0 --seconds 0.3 =$1> 1 3
+follow $log --after 2 --seconds 0.3 =$1> 3
+END
+rm -f "$log"
+for agent in w v v; do echo '{"type":"task","content":"x","agent_key":"'"$agent"'"}'; done |
+    "$tool" append "$log" --location l >"$tmp/acks"
+follow 1 --agent w --seconds 20
+"$tool" hide "$log" 2 >"$tmp/acks"
+"$tool" hide "$log" 1 >"$tmp/acks"
+unfollow 2
+session <<'END'
+== follow_passes_over_hidings_of_others
+$ cat $tmp/follow =2> . =1> hide .*"first": ?1,
 END
 
 # A follower has not read the first index (kind 2) when it is damaged. Its writer goes on to

@@ -189,6 +189,8 @@ control stale_log_is_opened_again ship tools/cmd_ship.c \
     '!s->reopened && is_stale(s)' 's->reopened && is_stale(s)'
 control follow_keeps_each_location ship tools/cmd_follow.c \
     'f->each = is_postgres(o->files[0]) && o->location == NULL;' 'f->each = false;'
+control follow_looks_at_changes_of_each_location ship tools/cmd_follow.c \
+    '&& f->changed && code == FINE' '&& false'
 control sources_are_compared 'another_message*' $store \
     'if (!own && !PQgetisnull(r, 0, 5)) code = ms__pg_reused(&b, 0, err);' ''
 control shipped_contents_are_compared 'another_message*' $store \

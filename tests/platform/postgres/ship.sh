@@ -133,18 +133,67 @@ kill -TERM $shipper
 wait $shipper || fail "follow: $(cat "$out/log")"
 
 # A client that began early appends to one location. Another one is ahead of the clock, in
-# another location. A follower prints each message once, in whatever order the numbers are.
+# another location. A follower prints each message and change once, in whatever order the
+# numbers are.
 coproc early { exec "$tool" append "$url" --location 'place 3'; }
 early_pid=$early_PID to_early=${early[1]} from_early=${early[0]}
 say() { echo "{\"type\":\"user_message\",\"content\":\"$1\"}"; }
 say 'early one' >&"$to_early"
 read -r -t 30 -u "$from_early" _ || fail 'append stores nothing'
+# Two shippers began early, too: one has a log with a stream.
+cat >"$out/streamer.c" <<'END'
+#define MSGSTORE_NO_FORMATS
+#define MSGSTORE_IMPLEMENTATION
+#include "msgstore.h"
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+    ms_store *store;
+    ms_stream s;
+    ms_log_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.path = argv[argc - 1];
+    desc.sync = MS_SYNC_EACH; /* what is not durable is not shipped */
+    ms_envelope m = ms_assistant_message(ms_text("first part, "));
+    if (ms_log_open(&store, &desc, NULL) != MS_OK ||
+        ms_stream_begin(&s, store, MS_STR("place s"), &m, NULL, NULL) != MS_OK)
+        return 1;
+    (void)getchar();
+    if (ms_stream_feed(&s, MS_STR("second part"), NULL) != MS_OK ||
+        ms_stream_end(&s, NULL, NULL, NULL) != MS_OK)
+        return 1;
+    ms_close(store);
+    return 0;
+}
+END
+${CC:-cc} -std=c99 -pthread -I. -o "$out/streamer" "$out/streamer.c" || fail streamer
+mkfifo "$out/go"
+"$out/streamer" "$out/s.msl" <"$out/go" &
+stream_pid=$!
+exec {to_stream}>"$out/go"
+say 'to be amended' | "$tool" append "$out/c.msl" --location 'place c' >"$out/log"
+shippers=
+for file in c s; do
+    "$tool" ship "$out/$file.msl" --to "$url" --follow >"$out/log_$file" 2>&1 &
+    shippers="$shippers $!"
+done
+for ((i = 0; i < 200; i++)); do
+    [ "$(sql "select count(*) from msgstore_record
+              where location in ('place c', 'place s') and kind = 1")" = 2 ] && break
+    sleep 0.1
+done
+((i < 200)) || fail 'the early shippers ship nothing'
 [ "$(sql "update msgstore_bucket set last = last + 100000 where bucket =
      (select bucket from msgstore_record where location = 'place 8' limit 1)
      returning 1")" = 1 ] || fail 'place 8 has no bucket'
 say 'far ahead' | "$tool" append "$url" --location 'place 8' >"$out/ahead"
 "$tool" follow "$url" -n 1 --seconds 60 >"$out/all" 2>&1 &
 followers=$!
+for row in 'raw --raw' 'lines --format framework'; do
+    # shellcheck disable=SC2086
+    "$tool" follow "$url" -n 1 --seconds 60 ${row#* } >"$out/${row%% *}" 2>&1 &
+    followers="$followers $!"
+done
 "$tool" follow "$url" -n 1 --seconds 60 --location 'place 3' >"$out/place" 2>&1 &
 followers="$followers $!"
 # soon COMMAND...: waits until it succeeds, for 20 s at most.
@@ -158,11 +207,24 @@ soon()
 }
 soon grep -q 'far ahead' "$out/all" || fail "follow: $(cat "$out/all")"
 soon grep -q 'early one' "$out/place" || fail "follow: $(cat "$out/place")"
+for file in raw lines; do
+    soon grep -q 'far ahead' "$out/$file" || fail "follow: $(cat "$out/$file")"
+done
+"$tool" amend "$out/c.msl" 1 'amended early' >"$out/log" || fail amend
+echo >&"$to_stream"
+exec {to_stream}>&-
+wait "$stream_pid" || fail 'the stream does not end'
+soon grep -q '\* *amended early' "$out/all" || fail "follow misses a change: $(cat "$out/all")"
+soon grep -q 'first part, second part' "$out/all" || fail "follow misses an end: $(cat "$out/all")"
+soon grep -q 'amend .*amended early' "$out/raw" || fail "follow --raw: $(cat "$out/raw")"
+soon grep -q 'first part, second part' "$out/lines" ||
+    fail "follow in a format: $(cat "$out/lines")"
 say 'early two' >&"$to_early"
 read -r -t 30 -u "$from_early" number || fail 'append stores nothing'
 [ "${number%% *}" -lt "$(cut -d ' ' -f 1 "$out/ahead")" ] || fail "no client is ahead: $number"
 soon grep -q 'early two' "$out/all" || fail "follow misses a smaller number: $(cat "$out/all")"
 soon grep -q 'early two' "$out/place" || fail "follow of a location: $(cat "$out/place")"
+soon grep -q 'early two' "$out/raw" || fail "follow --raw: $(cat "$out/raw")"
 say 'a new place' | "$tool" append "$url" --location 'place x' >"$out/log"
 soon grep -q 'a new place' "$out/all" || fail "follow misses a location: $(cat "$out/all")"
 say 'early three' >&"$to_early"
@@ -174,7 +236,14 @@ wait "$early_pid"
 kill -TERM $followers
 # shellcheck disable=SC2086
 wait $followers
-[ "$(wc -l <"$out/all")" = 4 ] || fail "follow of all: $(cat "$out/all")"
+# shellcheck disable=SC2086
+kill -TERM $shippers
+# shellcheck disable=SC2086
+wait $shippers
+[ "$(wc -l <"$out/all")" = 6 ] || fail "follow of all: $(cat "$out/all")"
+[ "$(wc -l <"$out/lines")" = 5 ] || fail "follow in a format: $(cat "$out/lines")"
+[ "$(sort -u "$out/raw" | wc -l)" = "$(wc -l <"$out/raw")" ] ||
+    fail "follow --raw: $(cat "$out/raw")"
 [ "$(wc -l <"$out/place")" = 3 ] || fail "follow of a location: $(cat "$out/place")"
 
 # Two logs use one key for different messages: the second one is left out with its changes,
