@@ -358,10 +358,11 @@ harmed 3 '1 message, 0 changes shipped, 1 damaged, 1 left out before$'
 harmed 0 '0 messages, 0 changes shipped, 2 left out before$'
 harmed 0 '0 records to ship, 2 left out' --status
 
-# However often a run is interrupted before a damaged record, it is counted once.
-last=$(wc -l <"$out/in.jsonl")
+# However often a run is interrupted before a damaged record, it is counted once. The log
+# has no index yet, at any number of messages: an opening reads all of it, and knows of it.
+last=$((messages < 3000 ? messages : 3000))
 {
-    sed 's/"place /"cut /' "$out/in.jsonl"
+    head -n "$last" "$out/in.jsonl" | sed 's/"place /"cut /'
     for ((i = last + 1; i <= last + 3; i++)); do
         printf '{"type":"user_message","content":"harm %d.","location":"harm"}\n' $i
     done
