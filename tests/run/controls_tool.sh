@@ -385,7 +385,7 @@ controls_of_the_tool()
 
     control follow_takes_changes_of_the_newest_alone tool test_tool_change \
         follow_shows_changes_of_older_messages 100 \
-        tools/cmd_follow.c:follow_changes 'every.before_seq = every.limit' 'every.limit'
+        tools/cmd_follow.c:follow_changes 'every.after_seq = f->after;' ''
     control follow_forgets_changes_of_a_replaced_log tool test_tool_change \
         follow_shows_changes_that_a_rewrite_takes_in 100 \
         tools/cmd_follow.c:follow_file 'int code = follow_changes(f, q, t, false);' \

@@ -257,7 +257,7 @@ fi
 
 rm -f "$log"/*.count "$log/total"
 # Suites that wait most of their time run beside the others, which have all jobs.
-waiting='test_tool_serve\.sh$|/game$'
+waiting='test_tool_(serve|log)\.sh$|/game$'
 printf '%s\n' "$@" | grep -E "$waiting" | xargs -P 2 -I '{}' bash "$0" --suite '{}' &
 printf '%s\n' "$@" | grep -vE "$waiting" |
     xargs -P "$jobs" -I '{}' bash "$0" --suite '{}'
