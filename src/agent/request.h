@@ -517,7 +517,7 @@ static MS__NOINLINE ms_result ms__profile_check(const ms_request_desc *desc,
         field = "profile.image_urls", why = "this wire takes no picture by URL";
     if (!field) return MS_OK;
     return ms__fail_at(err, MS_E_ARGUMENT, field, "profile %s: %s",
-                       profile->name ? profile->name : "", why);
+                       profile->name ? profile->name : "of the request", why);
 }
 
 /* Checks that the messages have one source. */
@@ -788,7 +788,6 @@ static MS__NOINLINE ms_result ms__request_check(const ms_request_desc *desc,
 {
     const ms__wire *wire = &ms__wires[desc->profile->wire];
     uint64_t n = 0;
-    ms_str name, last;
     if (!wire->list)
         return ms__fail(err, MS_E_UNSUPPORTED, "pydantic-ai has a list of messages "
                         "(ms_project), but no request");
@@ -799,10 +798,11 @@ static MS__NOINLINE ms_result ms__request_check(const ms_request_desc *desc,
     MS__TRY(ms__given(desc->extra, MS_JSON_OBJECT, "extra", err));
     ms_json_iter it = ms_json_iterate(desc->extra);
     while (desc->extra.ptr && ms_json_next(&it)) {
-        if (!ms__string_between(it.key, &name)) continue;
+        ms_str name = ms__key_between(&it);
         bool plain = !memchr(name.ptr, '\\', name.len); /* members are found by texts */
-        if (plain && ms_json_member(desc->extra, name, &last) &&
-            last.ptr != it.value.ptr)
+        ms_str last = it.value;
+        if (plain) (void)ms_json_member(desc->extra, name, &last);
+        if (last.ptr != it.value.ptr)
             return ms__fail_at(err, MS_E_ARGUMENT, "extra", "extra has the member %v "
                                "twice", MS__V(name));
         if (ms__has_word(wire->own, name))
