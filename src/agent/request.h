@@ -26,7 +26,7 @@ static bool ms__tools_end(ms_str tools)
 {
     ms_str last = ms__absent();
     ms_json_iter it = ms_json_iterate(tools);
-    while (tools.ptr && ms_json_next(&it)) last = it.value;
+    while (ms_json_next(&it)) last = it.value;
     return last.ptr && !ms__has_member(last, "cache_control") &&
            !ms__has_member(last, "cachePoint") && !ms__has_member(last, "defer_loading");
 }
@@ -606,13 +606,14 @@ static const struct ms__tool_rule {
     {"function", "parameters", 0, "", false, false}, /* cohere */
 };
 
-/* Returns whether a name has only letters, digits and the marks. */
+/* Returns whether a name, which JSON has without NUL, has only letters, digits and the
+ * marks. */
 static bool ms__tool_name_fits(ms_str name, const char *marks)
 {
     for (size_t i = 0; i < name.len; i++) {
         char c = name.ptr[i];
         bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-        if (!letter && !(c >= '0' && c <= '9') && (!c || !strchr(marks, c))) return false;
+        if (!letter && !(c >= '0' && c <= '9') && !strchr(marks, c)) return false;
     }
     return true;
 }
@@ -718,9 +719,9 @@ static MS__NOINLINE ms_result ms__names_check(ms_str tools, ms_error *err)
         bool new_bit = (seen[hash / 32] >> (hash % 32) & 1u) == 0;
         seen[hash / 32] |= (uint32_t)1 << (hash % 32);
         if (new_bit) continue;
-        uint64_t first = 0;
-        for (ms_json_iter o = ms_json_iterate(tools); ms_json_next(&o); first++) {
-            if (first == n) break;
+        ms_json_iter o = ms_json_iterate(tools);
+        for (uint64_t first = 0; first < n; first++) {
+            (void)ms_json_next(&o);
             if (!ms_json_member(o.value, MS_STR("name"), &other) ||
                 !ms_str_equal(name, other))
                 continue;
