@@ -36606,6 +36606,7 @@ static void ms__answer_part_args(ms_answer_stream *a, ms__answer_part *part)
     ms_json_writer w;
     unsigned n = 0;
     bool in_text = false, fine = true;
+    ms_result code = MS_OK;
     if (part->kind != MS__ANSWER_CALL || list->len == 0) return;
     ms__args_path *paths =
         (ms__args_path *)ms_arena_alloc(ms__answer_arena(a), 2 * sizeof *paths);
@@ -36619,7 +36620,8 @@ static void ms__answer_part_args(ms_answer_stream *a, ms__answer_part *part)
     while (ms_json_next(&it)) {
         ms__args_path *before = &paths[n % 2], *path = &paths[(n + 1) % 2];
         ms_str v = ms__json_path(it.value, "jsonPath");
-        fine = fine && ms_json_string(v, ms__answer_arena(a), &text) == MS_OK;
+        if (fine) code = ms_json_string(v, ms__answer_arena(a), &text);
+        fine = fine && code == MS_OK;
         if (!fine) break;
         bool goes_on = in_text && ms_str_equal(before->text, text);
         if (in_text && !goes_on) ms__json_byte(&w, '"');
@@ -36633,7 +36635,10 @@ static void ms__answer_part_args(ms_answer_stream *a, ms__answer_part *part)
     for (size_t i = 1; fine && i < paths[n % 2].n; i++) ms_json_end(&w);
     if (fine) ms_json_end(&w);
     list->len = 0;
-    if ((!fine || ms_json_finish(&w) != MS_OK) && a->code == MS_OK)
+    if (fine) code = ms_json_finish(&w);
+    if (code == MS_E_ARENA || code == MS_E_NO_MEMORY)
+        ms__answer_no_memory(a, part->bufs[MS__ANSWER_BODY].len);
+    else if ((!fine || code != MS_OK) && a->code == MS_OK)
         a->code = ms__fail(a->err, MS_E_SYNTAX, "the arguments of call '%v' come in "
                            "parts that do not fit together",
                            MS__V(ms_buf_text(&part->bufs[MS__ANSWER_NAME])));

@@ -1428,6 +1428,10 @@ controls()
         block_is_kept_when_an_index_comes_again 100 \
         ms__answer_other 'if (!part || part->bufs[MS__ANSWER_BODY].len > 0)' \
         'if (part && part->bufs[MS__ANSWER_BODY].len > 0) return; if (!part)'
+    control memory_of_arguments_is_a_syntax gcc test_answer \
+        member_without_a_name_is_an_argument 100 \
+        ms__answer_part_args 'if (code == MS_E_ARENA || code == MS_E_NO_MEMORY)' \
+        'if (false)'
     control picture_of_another_block_is_silent gcc test_answer \
         members_that_are_not_stored_are_counted 100 \
         ms__answer_picture 'ms__answer_left(a, MS_STR("image"));' ''

@@ -1238,6 +1238,16 @@ TEST(results_that_do_not_fit_their_item_go_to_a_function)
         {"shell_call", "[{\"stdout\":\"x\",\"stderr\":\"\",\"outcome\":{\"type\":\"timeout\"}}]", 0,
          "\"output\":[{\"stdout\":\"x\""},
         {"shell_call", "PICTURE", 1, "\"type\":\"function_call_output\""},
+        {"shell_call", "[{\"stdout\":1,\"stderr\":\"\",\"outcome\":{\"type\":\"timeout\"}}]", 0,
+         "\"stdout\":\"[{\\\"stdout"},
+        {"shell_call", "[{\"stdout\":\"x\",\"stderr\":\"\"}]", 0, "\"stdout\":\"[{\\\"stdout"},
+        {"shell_call", "[{\"stdout\":\"x\",\"stderr\":\"\",\"outcome\":{}}]", 0,
+         "\"stdout\":\"[{\\\"stdout"},
+        {"shell_call", "[{\"stdout\":\"x\",\"stderr\":\"\",\"outcome\":{\"type\":\"killed\"}}]", 0,
+         "\"stdout\":\"[{\\\"stdout"},
+        {"shell_call", "[{\"stdout\":\"x\",\"stderr\":\"\",\"outcome\":{\"type\":\"exit\",\"exit_code\":"
+         "\"0\"}}]", 0, "\"stdout\":\"[{\\\"stdout"},
+        {"shell_call", "{\"a\":1}", 0, "\"stdout\":\"{\\\"a\\\":1}\""},
         {"local_shell_call", "text", 0, "\"type\":\"local_shell_call_output\""},
         {"local_shell_call", "PICTURE", 1, "\"type\":\"function_call_output\""},
         {"apply_patch_call", "done", 0, "\"type\":\"apply_patch_call_output\""},
@@ -1245,6 +1255,18 @@ TEST(results_that_do_not_fit_their_item_go_to_a_function)
         {"computer_call", "{\"ok\":true}", 1, "\"type\":\"function_call_output\""},
         {"computer_call", "{\"type\":\"computer_screenshot\",\"file_id\":\"f\"}", 0,
          "\"output\":{\"type\":\"computer_screenshot\",\"file_id\":\"f\"}"},
+        {"computer_call", "{\"type\":\"other\",\"file_id\":\"f\"}", 1,
+         "\"type\":\"function_call_output\""},
+        {"computer_call", "[\"x\"]", 1, "\"type\":\"function_call_output\""},
+        {"computer_call", "PICTURE", 0, "\"image_url\":\"data:image/png;base64,aGk=\""},
+        {"computer_call", "[{\"type\":\"image_url\",\"image_url\":{\"url\":\"https://example.org/a\"}}]",
+         0, "\"type\":\"computer_screenshot\",\"image_url\":\"https://example.org/a\""},
+        {"computer_call", "[{\"type\":\"input_image\",\"file_id\":\"f\"}]", 1,
+         "\"type\":\"function_call_output\""},
+        {"computer_call", "[{\"type\":\"document\",\"source\":{\"type\":\"base64\",\"media_type\":"
+         "\"application/pdf\",\"data\":\"JVBERg==\"}}]", 1, "\"type\":\"function_call_output\""},
+        {"tool_search_call", "PICTURE", 1, "\"type\":\"function_call_output\""},
+        {"tool_search_call", "", 0, "\"tools\":[]"},
         {"tool_search_call", "[]", 0, "\"tools\":[]"},
         {"tool_search_call", "[{\"type\":\"function\",\"name\":\"f\"}]", 0, "\"tools\":[{"},
         {"tool_search_call", "[\"f\"]", 1, "\"type\":\"function_call_output\""},
@@ -2843,6 +2865,35 @@ TEST(answer_is_stored_when_a_part_is_as_deep_as_a_body_can_be)
     }
 }
 
+/* With too little memory an odd answer is a code, whole and in parts; nothing of a whole one
+ * is stored, and no message of a stream is complete. */
+static ms_result odd_answer_low_memory(void *answer, ms_arena *in)
+{
+    const answer_case *c = (const answer_case *)answer;
+    bool streams = c->messages == 1;
+    ms_answer_stream a;
+    ms_cursor it;
+    ms_query query = query_of(CHAT, 0);
+    (void)open_store(NULL);
+    ms_request_desc desc = desc_of(c->provider);
+    desc.arena = in;
+    ms_result code = streams ? ms_answer_begin(&a, &desc, NULL)
+                             : ms_answer(&desc, ms_str_of(c->stream), NULL, NULL);
+    size_t len = strlen(c->stream), part = len / 3 + 1;
+    if (streams && code == MS_OK) {
+        for (size_t at = 0; at < len && code == MS_OK; at += part)
+            code = ms_answer_feed(&a, ms_str_n(c->stream + at, at + part < len ? part : len - at), NULL);
+        ms_result ends = ms_answer_end(&a, NULL, NULL);
+        assert_true(code == MS_OK || ends == code);
+        code = ends;
+    }
+    if (code == MS_OK) assert_true(ms_str_equal(stored(), ms_str_of(c->sent)));
+    if (code == MS_OK) return code;
+    EACH (msg, store, &query, &it)
+        assert_true(streams && (ms_flags(msg) & MS_FLAG_UNFINISHED));
+    return code;
+}
+
 /* A row of tests/tables/answers_odd.jsonl. */
 static void answer_is_stored_as_its_row_has_it(void **state)
 {
@@ -2859,6 +2910,9 @@ static void answer_is_stored_as_its_row_has_it(void **state)
         if (!ms_str_equal(got, ms_str_of(row_text(r, "stored"))))
             fail_msg("in parts of %zu:\n%.*s", size, (int)got.len, got.ptr);
     }
+    c.sent = row_text(r, "stored");
+    for (c.messages = 0; c.messages < 2; c.messages++) /* whole, as a stream */
+        assert_true(low_memory(odd_answer_low_memory, &c, 24) > 0);
 }
 
 int main(void)
