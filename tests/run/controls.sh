@@ -1008,6 +1008,10 @@ controls()
     control closed_without_a_sync gcc test_log_sync \
         a_close_syncs_its_appends_when_older_ones_cannot_be_written_again 100 \
         ms__log_close 'ms__log_sync_to(log, log->end, true, NULL) == MS_OK)' 'true)'
+    control list_with_a_number_is_silent gcc test_request \
+        extra_members_of_odd_shapes_go_back_or_change_nothing 100 \
+        ms__is_raw 'ms_json_kind_of(it.value) != MS_JSON_STRING' \
+        'ms_json_kind_of(it.value) == MS_JSON_OBJECT'
     control thinking_of_an_edited_answer gcc test_request \
         thinking_stays_out_when_its_answer_was_edited 100 \
         ms__thought_holds '(s->has_of ? s->of == s->sum : !s->edited)' 'true'
@@ -2132,7 +2136,7 @@ controls()
         ms__answer_messages 'a->whole = a->whole && !part->open;' ''
     control arguments_that_do_not_fit gcc test_answer \
         call_is_not_run_when_its_arguments_are_not_whole 100 \
-        ms__answer_part_args '!fine || ms_json_finish(&w) != MS_OK' 'false'
+        ms__answer_part_args '!fine || code != MS_OK' 'false'
     control done_is_no_end gcc test_answer stream_ends_with_done_alone 100 \
         ms__answer_byte 'a->done = 0;' 'a->done = 0; return false;'
     control calls_without_tools_for_bedrock gcc test_answer exception_of_bedrock_is_a_refusal 100 \

@@ -1037,6 +1037,68 @@ TEST(request_is_whole_or_none_when_memory_ends)
     }
 }
 
+/* Extra members of odd shapes: what only the maker of a message takes goes back to it where
+ * it is whole, and changes nothing where it is not. */
+TEST(extra_members_of_odd_shapes_go_back_or_change_nothing)
+{
+#define ITEM "{\"type\":\"message\",\"id\":\"msg_1\",\"role\":\"assistant\",\"content\":[]}"
+    static const struct {
+        ms_type type;
+        const char *provider, *content, *extra, *has, *lacks; /* content: JSON, or a text */
+        unsigned left_out;
+    } rows[] = {
+        {MS_T_REASONING, "anthropic", "hm", "{\"signed\":{\"signature\":\"S\"}}", "\"u\"", "\"S\"", 0},
+        {MS_T_REASONING, "anthropic", "hm", "{\"signed\":{\"provider\":\"anthropic\",\"model\":5,"
+         "\"signature\":\"S\"}}", "\"signature\":\"S\"", NULL, 0},
+        {MS_T_ASSISTANT_MESSAGE, "openai-responses", "x", "{\"signed\":{\"provider\":"
+         "\"openai-responses\",\"item\":" ITEM "}}", ITEM, NULL, 0},
+        {MS_T_ASSISTANT_MESSAGE, "openai-responses", "x", "{\"signed\":{\"provider\":"
+         "\"openai-responses\",\"of\":\"1\",\"item\":" ITEM "}}", ITEM, NULL, 0},
+        {MS_T_ASSISTANT_MESSAGE, "openai-responses", "x", "{\"signed\":{\"provider\":"
+         "\"openai-responses\",\"of\":1,\"item\":" ITEM "}}", "\"content\":\"x\"", "msg_1", 0},
+        {MS_T_ASSISTANT_MESSAGE, "openai", "x", "{\"signed\":{\"provider\":\"openai\",\"members\":[1]}}",
+         "{\"role\":\"assistant\",\"content\":\"x\"}", NULL, 0},
+        {MS_T_ASSISTANT_MESSAGE, "anthropic", "x", "{\"signed\":{\"provider\":\"anthropic\",\"members\":{"
+         "\"mine\":1}}}", "\"mine\":1", NULL, 0},
+        {MS_T_ASSISTANT_MESSAGE, "anthropic", "x", "{\"signed\":{\"provider\":\"anthropic\",\"of\":\"1\","
+         "\"members\":{\"mine\":1}}}", "\"mine\":1", NULL, 0},
+        {MS_T_ASSISTANT_MESSAGE, "anthropic", "x", "{\"signed\":{\"provider\":\"anthropic\",\"of\":1,"
+         "\"members\":{\"mine\":1}}}", "\"content\":\"x\"", "mine", 0},
+        {MS_T_ASSISTANT_MESSAGE, "openai", "x", "{\"citations\":[1]}",
+         "{\"role\":\"assistant\",\"content\":\"x\"}", NULL, 0},
+        {MS_T_ACTION, "openai", "x", "{\"signed\":{\"provider\":\"openai\",\"kind\":\"other\"}}",
+         "\"type\":\"function\",\"function\":{\"name\":\"f\"", NULL, 0},
+        {MS_T_MULTIMODAL_PART, "anthropic", "{\"type\":\"web_search_call\"}",
+         "{\"signed\":{\"provider\":\"openai-responses\"}}", "u\\n\\nv", "web_search_call", 1},
+        {MS_T_MULTIMODAL_PART, "anthropic", "[7,{\"type\":\"text\",\"text\":\"t\"}]", NULL,
+         "{\"role\":\"assistant\",\"content\":\"t\"}", NULL, 1}, /* a number is no block */
+        {MS_T_MULTIMODAL_PART, "anthropic", "[\"s\",{\"type\":\"text\",\"text\":\"t\"}]", NULL,
+         "{\"role\":\"assistant\",\"content\":\"s\\n\\nt\"}", NULL, 0},
+        {MS_T_COMPACTION, "openai", "sum", "{\"compaction\":{\"keep\":0,\"items\":{}}}", "sum", "\"u\"",
+         0},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        ms_project_report report;
+        const char *text = rows[i].content;
+        ms_envelope m = rows[i].type == MS_T_ACTION ? call("c", "f") : ms_message(rows[i].type, ms_text(text));
+        m.content.json = text[0] == '{' || text[0] == '[';
+        if (rows[i].type == MS_T_MULTIMODAL_PART) m.role = MS_ROLE_ASSISTANT;
+        m.extra = ms_str_of(rows[i].extra);
+        (void)open_store(NULL);
+        add(ms_user_message(ms_text("u")));
+        add(m);
+        if (rows[i].type == MS_T_REASONING) add(ms_assistant_message(ms_text("x")));
+        add(ms_user_message(ms_text("v")));
+        ms_request_desc desc = desc_of(rows[i].provider);
+        desc.opts.thinking = true;
+        ms_str body = body_of(&desc, &report);
+        if (!has_text(body, rows[i].has) || (rows[i].lacks != NULL && has_text(body, rows[i].lacks)) ||
+            report.raw_left_out != rows[i].left_out)
+            fail_msg("row %zu: %llu left out\n%.*s", i, (unsigned long long)report.raw_left_out,
+                     (int)body.len, body.ptr);
+    }
+}
+
 /* What is listed is what the next request makes a result up for. */
 TEST(calls_that_wait_are_those_that_a_request_makes_results_for)
 {
@@ -1129,6 +1191,7 @@ TEST(thinking_goes_to_its_model_alone_whatever_its_date)
         {"claude-x", true}, {"claude-x-20250805", true}, {"claude-x-2025-08-05", true},
         {"claude-x@20250805", true}, {"router/claude-x-latest", true},
         {"claude-x-20250805:thinking", true}, {"claude-x-20250805-v1:0", true},
+        {"claude-x-20250805-v1", true}, {"claude-x-20250805v1", false},
         {"claude-x-20250805-v1-mini", false}, {"claude-x-2025-mini", false}, {"claude-x-0528-qwen3", false},
         {"claude-x-mini", false}, {"claude-xl", false},
     };
