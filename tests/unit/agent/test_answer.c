@@ -2013,8 +2013,8 @@ TEST(answer_is_refused_when_the_paths_of_its_arguments_are_wrong)
         "{\"jsonPath\":\"$\",\"numberValue\":1}",
         "{\"numberValue\":1}",
         "{\"jsonPath\":\"$a\",\"numberValue\":1},{\"jsonPath\":\"$.a\",\"numberValue\":1}",
-        "{\"jsonPath\":\"$.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a"
-        ".a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a\",\"numberValue\":1}",
+        ("{\"jsonPath\":\"$.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a"
+         ".a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a\",\"numberValue\":1}"),
     };
     ms_request_desc desc = desc_of("gemini");
     for (size_t i = 0; i < COUNT(parts); i++) {
