@@ -31954,6 +31954,12 @@ static ms_str ms__string_of(const ms_envelope *m, ms_str object, const char *nam
  * name in brackets. ms_parts writes such a list.
  * ================================================================================== */
 
+/* Returns the bytes between the quotes of the key of a member. */
+static ms_str ms__key_between(const ms_json_iter *it)
+{
+    return ms_str_n(it->key.ptr + 1, it->key.len - 2);
+}
+
 /* ---- How much a text is. */
 
 MS_API size_t ms_count_tokens(void *ctx, ms_value text)
@@ -32200,11 +32206,9 @@ static void ms__file_members(ms__projector *p, ms_str object, char ids, ms__elem
 {
     ms_json_iter it = ms_json_iterate(object);
     while (it.object && ms_json_next(&it)) {
-        ms_str name, value;
+        ms_str name = ms__key_between(&it), value;
         char by = 0;
-        if (ms_json_kind_of(it.value) != MS_JSON_STRING ||
-            !ms__string_between(it.key, &name))
-            continue;
+        if (ms_json_kind_of(it.value) != MS_JSON_STRING) continue;
         if (ms__has_word("url uri fileUri file_url image_url", name)) by = 'u';
         else if (ms__has_word("data bytes file_data", name)) by = 'd';
         else if (ms_str_equal(name, MS_STR("file_id"))) by = ids;
@@ -33020,7 +33024,7 @@ static bool ms__is_raw(const ms_envelope *m)
     if (!ms__value_is(m->content, MS_JSON_ARRAY)) return false;
     if (ms_member(m, MS_STR("signed"), &member)) return true;
     for (ms_json_iter it = ms_json_iterate(m->content.text); ms_json_next(&it);)
-        if (ms_json_kind_of(it.value) == MS_JSON_OBJECT &&
+        if (ms_json_kind_of(it.value) != MS_JSON_STRING &&
             !ms__part_form_of(it.value, &member))
             return true;
     return false;
@@ -35222,7 +35226,7 @@ static bool ms__tools_end(ms_str tools)
 {
     ms_str last = ms__absent();
     ms_json_iter it = ms_json_iterate(tools);
-    while (tools.ptr && ms_json_next(&it)) last = it.value;
+    while (ms_json_next(&it)) last = it.value;
     return last.ptr && !ms__has_member(last, "cache_control") &&
            !ms__has_member(last, "cachePoint") && !ms__has_member(last, "defer_loading");
 }
@@ -35713,7 +35717,7 @@ static MS__NOINLINE ms_result ms__profile_check(const ms_request_desc *desc,
         field = "profile.image_urls", why = "this wire takes no picture by URL";
     if (!field) return MS_OK;
     return ms__fail_at(err, MS_E_ARGUMENT, field, "profile %s: %s",
-                       profile->name ? profile->name : "", why);
+                       profile->name ? profile->name : "of the request", why);
 }
 
 /* Checks that the messages have one source. */
@@ -35802,13 +35806,14 @@ static const struct ms__tool_rule {
     {"function", "parameters", 0, "", false, false}, /* cohere */
 };
 
-/* Returns whether a name has only letters, digits and the marks. */
+/* Returns whether a name, which JSON has without NUL, has only letters, digits and the
+ * marks. */
 static bool ms__tool_name_fits(ms_str name, const char *marks)
 {
     for (size_t i = 0; i < name.len; i++) {
         char c = name.ptr[i];
         bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-        if (!letter && !(c >= '0' && c <= '9') && (!c || !strchr(marks, c))) return false;
+        if (!letter && !(c >= '0' && c <= '9') && !strchr(marks, c)) return false;
     }
     return true;
 }
@@ -35914,9 +35919,9 @@ static MS__NOINLINE ms_result ms__names_check(ms_str tools, ms_error *err)
         bool new_bit = (seen[hash / 32] >> (hash % 32) & 1u) == 0;
         seen[hash / 32] |= (uint32_t)1 << (hash % 32);
         if (new_bit) continue;
-        uint64_t first = 0;
-        for (ms_json_iter o = ms_json_iterate(tools); ms_json_next(&o); first++) {
-            if (first == n) break;
+        ms_json_iter o = ms_json_iterate(tools);
+        for (uint64_t first = 0; first < n; first++) {
+            (void)ms_json_next(&o);
             if (!ms_json_member(o.value, MS_STR("name"), &other) ||
                 !ms_str_equal(name, other))
                 continue;
@@ -35984,7 +35989,6 @@ static MS__NOINLINE ms_result ms__request_check(const ms_request_desc *desc,
 {
     const ms__wire *wire = &ms__wires[desc->profile->wire];
     uint64_t n = 0;
-    ms_str name, last;
     if (!wire->list)
         return ms__fail(err, MS_E_UNSUPPORTED, "pydantic-ai has a list of messages "
                         "(ms_project), but no request");
@@ -35995,10 +35999,11 @@ static MS__NOINLINE ms_result ms__request_check(const ms_request_desc *desc,
     MS__TRY(ms__given(desc->extra, MS_JSON_OBJECT, "extra", err));
     ms_json_iter it = ms_json_iterate(desc->extra);
     while (desc->extra.ptr && ms_json_next(&it)) {
-        if (!ms__string_between(it.key, &name)) continue;
+        ms_str name = ms__key_between(&it);
         bool plain = !memchr(name.ptr, '\\', name.len); /* members are found by texts */
-        if (plain && ms_json_member(desc->extra, name, &last) &&
-            last.ptr != it.value.ptr)
+        ms_str last = it.value;
+        if (plain) (void)ms_json_member(desc->extra, name, &last);
+        if (last.ptr != it.value.ptr)
             return ms__fail_at(err, MS_E_ARGUMENT, "extra", "extra has the member %v "
                                "twice", MS__V(name));
         if (ms__has_word(wire->own, name))
@@ -36286,11 +36291,10 @@ static void ms__answer_count(ms_answer_stream *a, ms_str object, const char *wor
                              bool named)
 {
     ms_json_iter it = ms_json_iterate(object);
-    ms_str name;
     while (it.object && ms_json_next(&it))
-        if (ms__string_between(it.key, &name) && ms__has_word(words, name) == named &&
+        if (ms__has_word(words, ms__key_between(&it)) == named &&
             !ms__answer_is_empty(it.value))
-            ms__answer_left(a, name);
+            ms__answer_left(a, ms__key_between(&it));
 }
 
 /* Counts the members of an object that are not stored; `held` are. */
@@ -36402,10 +36406,9 @@ static void ms__answer_part_members(ms_answer_stream *a, ms__answer_part *part,
                                     ms_str block, const char *held)
 {
     ms_json_iter it = ms_json_iterate(block);
-    ms_str name;
     while (part && it.object && ms_json_next(&it)) {
         ms_buf *buf = &part->bufs[MS__ANSWER_MEMBERS];
-        if (!ms__string_between(it.key, &name) || ms__has_word(held, name) ||
+        if (ms__has_word(held, ms__key_between(&it)) ||
             ms_json_kind_of(it.value) == MS_JSON_NULL)
             continue;
         if (buf->len > 0) ms__answer_put(a, buf, MS_STR(","));
@@ -36452,7 +36455,6 @@ static const char *const ms__answer_detail_names[] = {"text", "summary", "data",
 static void ms__answer_detail_put(ms_answer_stream *a, ms__answer_detail *d, ms_buf *out)
 {
     ms_str values[5], joined;
-    if (!d->first.ptr) return;
     for (size_t i = 0; i < 5; i++) {
         values[i] = i < 3 ? ms__absent() : d->others[i - 3];
         if (i >= 3 || d->texts[i].len == 0) continue;
@@ -36604,6 +36606,7 @@ static void ms__answer_part_args(ms_answer_stream *a, ms__answer_part *part)
     ms_json_writer w;
     unsigned n = 0;
     bool in_text = false, fine = true;
+    ms_result code = MS_OK;
     if (part->kind != MS__ANSWER_CALL || list->len == 0) return;
     ms__args_path *paths =
         (ms__args_path *)ms_arena_alloc(ms__answer_arena(a), 2 * sizeof *paths);
@@ -36617,7 +36620,8 @@ static void ms__answer_part_args(ms_answer_stream *a, ms__answer_part *part)
     while (ms_json_next(&it)) {
         ms__args_path *before = &paths[n % 2], *path = &paths[(n + 1) % 2];
         ms_str v = ms__json_path(it.value, "jsonPath");
-        fine = fine && ms_json_string(v, ms__answer_arena(a), &text) == MS_OK;
+        if (fine) code = ms_json_string(v, ms__answer_arena(a), &text);
+        fine = fine && code == MS_OK;
         if (!fine) break;
         bool goes_on = in_text && ms_str_equal(before->text, text);
         if (in_text && !goes_on) ms__json_byte(&w, '"');
@@ -36631,19 +36635,23 @@ static void ms__answer_part_args(ms_answer_stream *a, ms__answer_part *part)
     for (size_t i = 1; fine && i < paths[n % 2].n; i++) ms_json_end(&w);
     if (fine) ms_json_end(&w);
     list->len = 0;
-    if ((!fine || ms_json_finish(&w) != MS_OK) && a->code == MS_OK)
+    if (fine) code = ms_json_finish(&w);
+    if (code == MS_E_ARENA || code == MS_E_NO_MEMORY)
+        ms__answer_no_memory(a, part->bufs[MS__ANSWER_BODY].len);
+    else if ((!fine || code != MS_OK) && a->code == MS_OK)
         a->code = ms__fail(a->err, MS_E_SYNTAX, "the arguments of call '%v' come in "
                            "parts that do not fit together",
                            MS__V(ms_buf_text(&part->bufs[MS__ANSWER_NAME])));
 }
 
-/* Returns whether a part is a compaction that its provider made by itself. */
-static bool ms__answer_part_compacts(const ms__answer_part *part)
+/* Returns whether a part is a compaction that its provider made by itself; *block is its
+ * block. */
+static bool ms__answer_part_compacts(const ms__answer_part *part, ms_str *block)
 {
-    ms_str block = ms_buf_text(&part->bufs[MS__ANSWER_BODY]), first, type;
-    if (part->kind != MS__ANSWER_OTHER || block.len == 0) return false;
-    if (block.ptr[0] == '[' && ms_json_element(block, 0, &first)) block = first;
-    return block.ptr[0] == '{' && ms_json_member(block, MS_STR("type"), &type) &&
+    ms_str type;
+    return part->kind == MS__ANSWER_OTHER &&
+           ms_json_element(ms_buf_text(&part->bufs[MS__ANSWER_BODY]), 0, block) &&
+           ms_json_member(*block, MS_STR("type"), &type) &&
            ms_json_string_is(type, MS_STR("compaction"));
 }
 
@@ -36711,17 +36719,14 @@ static ms_str ms__answer_part_extra(ms_answer_stream *a, const ms__answer_part *
         }
         ms_json_end(&w);
     }
-    ms_str body = ms_buf_text(&part->bufs[MS__ANSWER_BODY]), block;
-    if (ms__answer_part_compacts(part) &&
-        !ms__compaction_failed(ms_json_element(body, 0, &block) ? block : body)) {
+    ms_str block;
+    if (ms__answer_part_compacts(part, &block) && !ms__compaction_failed(block)) {
         ms_json_key(&w, MS_STR("compaction"));
         ms_json_begin(&w, MS_JSON_OBJECT);
         ms_json_key(&w, MS_STR("keep"));
         ms_json_put_u64(&w, 0);
         ms_json_key(&w, MS_STR("items"));
-        if (body.ptr[0] == '{') ms_json_begin(&w, MS_JSON_ARRAY);
-        ms_json_put_raw(&w, body);
-        if (body.ptr[0] == '{') ms_json_end(&w);
+        ms_json_put_raw(&w, ms_buf_text(&part->bufs[MS__ANSWER_BODY]));
         ms_json_end(&w);
     }
     if (apart) ms_json_key(&w, MS_STR("answer"));
@@ -36736,6 +36741,7 @@ static ms_str ms__answer_part_extra(ms_answer_stream *a, const ms__answer_part *
 static ms_envelope ms__answer_part_message(const ms_answer_stream *a,
                                            const ms__answer_part *part, bool whole)
 {
+    ms_str block;
     ms_value text = whole ? ms_text_n(ms_buf_text(&part->bufs[MS__ANSWER_BODY]))
                           : ms_text("");
     ms_type said = a->desc.text_type ? a->desc.text_type : MS_T_ASSISTANT_MESSAGE;
@@ -36748,7 +36754,7 @@ static ms_envelope ms__answer_part_message(const ms_answer_stream *a,
         else text = ms__args_of(text.text);
         m = ms_action(ms_buf_text(&part->bufs[MS__ANSWER_NAME]), text,
                       id->len > 0 ? ms_buf_text(id) : ms__absent());
-    } else if (ms__answer_part_compacts(part)) {
+    } else if (ms__answer_part_compacts(part, &block)) {
         m = ms_message(MS_T_COMPACTION, ms_text(""));
     } else if (part->kind == MS__ANSWER_OTHER) {
         m.role = MS_ROLE_ASSISTANT;
@@ -36777,11 +36783,12 @@ static void ms__answer_part_open(ms_answer_stream *a, ms__answer_part *part)
 static void ms__answer_part_stream(ms_answer_stream *a, ms__answer_part *part)
 {
     const ms_buf *body = &part->bufs[MS__ANSWER_BODY];
+    ms_str block;
     if (!a->streams || a->code != MS_OK || !ms__answer_part_filled(part)) return;
     ms__answer_part_open(a, part);
     /* An item that is done may have less text than its deltas: the end stores it. */
     if (a->code != MS_OK || part->appended >= body->len) return;
-    if (ms__answer_part_compacts(part)) return; /* it counts when complete */
+    if (ms__answer_part_compacts(part, &block)) return; /* it counts when complete */
     a->code = ms_stream_feed(&part->stream,
                              ms_str_n(body->ptr + part->appended,
                                       body->len - part->appended),
@@ -36932,12 +36939,14 @@ static void ms__answer_part_later(ms_answer_stream *a, ms__answer_part *part)
         ms__answer_part_block(a, part, block);
 }
 
-/* Keeps a block of any other kind. It comes once. */
+/* Keeps a block of any other kind. Where an index comes again, it is another block. */
 static void ms__answer_other(ms_answer_stream *a, int64_t index, ms_str block)
 {
-    ms__answer_part *part = a->code == MS_OK
-                            ? ms__answer_part_at(a, MS__ANSWER_OTHER, index) : NULL;
-    if (!part || part->bufs[MS__ANSWER_BODY].len > 0) return;
+    if (a->code != MS_OK) return;
+    ms__answer_part *part = *ms__answer_part_place(a, MS__ANSWER_OTHER, index);
+    if (!part || part->bufs[MS__ANSWER_BODY].len > 0)
+        part = ms__answer_part_make(a, MS__ANSWER_OTHER, index);
+    if (!part) return;
     part->open = false;
     ms__answer_part_block(a, part, block);
     if (part->bufs[MS__ANSWER_BODY].len > 0) ms__answer_part_begins(a, part);
@@ -36975,9 +36984,8 @@ static void ms__answer_void(ms_answer_stream *a)
 static bool ms__answer_has_more(ms_str block, const char *held)
 {
     ms_json_iter it = ms_json_iterate(block);
-    ms_str name;
     while (it.object && ms_json_next(&it))
-        if (ms__string_between(it.key, &name) && !ms__has_word(held, name) &&
+        if (!ms__has_word(held, ms__key_between(&it)) &&
             !ms__answer_is_empty(it.value))
             return true;
     return false;
@@ -37039,6 +37047,8 @@ static void ms__answer_said(ms_answer_stream *a, ms_str m)
     it = ms_json_iterate(ms__json_path(m, "tool_calls"));
     for (int64_t i = 0; ms_json_next(&it); i++) {
         int64_t index = i;
+        if (ms_json_kind_of(it.value) != MS_JSON_OBJECT)
+            ms__answer_left(a, MS_STR("tool_calls"));
         (void)ms_json_i64(ms__json_path(it.value, "index"), &index);
         if (index < 0) index = i; /* those are made up here */
         ms__answer_call(a, index, it.value, "function.name", "function.arguments");
@@ -37233,7 +37243,7 @@ static void ms__answer_ollama(ms_answer_stream *a, ms_str event)
 static void ms__answer_stops(ms_answer_stream *a, ms_str word)
 {
     size_t n = ms__min(word.len, sizeof a->out.stop - 1);
-    while (n < word.len && n > 0 && ((unsigned char)word.ptr[n] & 0xC0) == 0x80) n--;
+    while (n < word.len && ((unsigned char)word.ptr[n] & 0xC0) == 0x80) n--;
     memcpy(a->out.stop, word.ptr, n);
     a->out.stop[n] = 0;
     a->whole = true;
@@ -37244,17 +37254,19 @@ static void ms__answer_stops(ms_answer_stream *a, ms_str word)
 static void ms__answer_picture(ms_answer_stream *a, ms__answer_part *part, ms_str picture)
 {
     static const char *const names[] = {"source", "error"}, *const name[] = {"image"};
-    ms_str block, values[2];
-    if (!picture.ptr || a->code != MS_OK ||
-        !ms_json_element(ms_buf_text(&part->bufs[MS__ANSWER_BODY]), 0, &block))
-        return;
+    ms_str block = ms__absent(), values[2];
+    if (!picture.ptr || a->code != MS_OK) return;
+    (void)ms_json_element(ms_buf_text(&part->bufs[MS__ANSWER_BODY]), 0, &block);
     ms_str inner = ms__json_path(block, "image");
     for (size_t i = 0; i < 2; i++) {
         values[i] = ms__json_path(picture, names[i]);
         if (!values[i].ptr) values[i] = ms__json_path(inner, names[i]);
     }
     ms_arena *arena = ms__answer_arena(a);
-    if (!inner.ptr) return;
+    if (!inner.ptr) { /* it is of a block that is no picture */
+        ms__answer_left(a, MS_STR("image"));
+        return;
+    }
     if (ms__members_set(inner, names, values, 2, arena, &inner, NULL) != MS_OK ||
         ms__members_set(block, name, &inner, 1, arena, &block, NULL) != MS_OK)
         ms__answer_no_memory(a, picture.len);
@@ -37326,7 +37338,7 @@ static void ms__answer_texts(ms_answer_stream *a, ms__answer_part *part, ms_str 
                              const char *name)
 {
     ms_json_iter it = ms_json_iterate(list);
-    while (part && ms_json_next(&it)) {
+    while (ms_json_next(&it)) {
         ms_str text, v = ms__json_path(it.value, name);
         if (!v.ptr) v = ms__json_path(it.value, "refusal");
         if (ms_json_kind_of(v) != MS_JSON_STRING) continue;
@@ -37422,13 +37434,13 @@ static void ms__answer_item(ms_answer_stream *a, int64_t index, ms_str item)
         ms_str body = old ? ms_buf_text(&old->bufs[MS__ANSWER_BODY]) : ms__absent();
         bool same = body.len >= 2 && /* it is in brackets */
                     ms_str_equal(ms_str_n(body.ptr + 1, body.len - 2), item);
-        a->n_parts += !same;
-        if (body.len > 0 && !same && a->code == MS_OK) /* an index comes again */
-            (void)ms__answer_part_make(a, kind, index);
+        if (same) return;
+        a->n_parts++;
         ms__answer_other(a, index, item);
+        return;
     }
-    ms__answer_part *part = a->code == MS_OK && kind != MS__ANSWER_OTHER
-                            ? ms__answer_part_at(a, kind, index) : NULL;
+    ms__answer_part *part =
+        a->code == MS_OK ? ms__answer_part_at(a, kind, index) : NULL;
     if (part && part->bufs[MS__ANSWER_ITEM].len > 0) { /* an index comes again */
         if (ms_str_equal(ms_buf_text(&part->bufs[MS__ANSWER_ITEM]), item)) return;
         part = ms__answer_part_make(a, kind, index);
@@ -37490,7 +37502,7 @@ static void ms__answer_responses(ms_answer_stream *a, ms_str event)
 {
     int64_t index = 0;
     ms_str item = ms__json_path(event, "item"), type = ms__json_path(event, "type");
-    ms_str status = ms__json_path(event, "status"), word;
+    ms_str status = ms__json_path(event, "status");
     ms_json_iter it = ms_json_iterate(ms__json_path(event, "output"));
     (void)ms_json_i64(ms__json_path(event, "output_index"), &index);
     if (ms_json_string_is(type, MS_STR("response.output_item.done"))) {
@@ -37503,15 +37515,15 @@ static void ms__answer_responses(ms_answer_stream *a, ms_str event)
         ms__answer_part_put(a, MS__ANSWER_TEXT, index, MS__ANSWER_BODY, event, "delta");
     }
     if (!ms_json_string_is(ms__json_path(event, "object"), MS_STR("response"))) return;
-    bool ended = ms_json_string_is(status, MS_STR("completed")) ||
-                 ms_json_string_is(status, MS_STR("incomplete"));
+    bool completed = ms_json_string_is(status, MS_STR("completed"));
+    bool ended = completed || ms_json_string_is(status, MS_STR("incomplete"));
     bool all = !a->at_once || ms__answer_further(a, it);
     for (index = 0; ended && ms_json_next(&it); index++)
         if (!a->at_once || ms__answer_item_waits(a, index, it.value) ||
             (all ? !ms__answer_item_has(a, index) : index >= a->n_parts))
             ms__answer_item(a, index, it.value);
-    if (ended && !a->out.stop[0] && ms__string_between(status, &word))
-        ms__answer_stops(a, word);
+    if (ended && !a->out.stop[0])
+        ms__answer_stops(a, completed ? MS_STR("completed") : MS_STR("incomplete"));
 }
 
 /* Returns the contents of a list that a stream sent in deltas: a text goes on in the next
@@ -37690,7 +37702,7 @@ static void ms__answer_interactions(ms_answer_stream *a, ms_str event)
         if (ms_json_element(ms__json_path(event, "errors"), 0, &first) &&
             ms__json_path(first, "message").ptr)
             word = ms__answer_word(a, first, "message");
-        const char *name = a->desc.profile->name ? a->desc.profile->name : "";
+        const char *name = a->desc.profile->name ? a->desc.profile->name : "the provider";
         a->code = ms__fail(a->err, MS_E_REFUSED, "%s answered: %v", name, MS__V(word));
     }
     if (!ms__has_word("completed requires_action incomplete budget_exceeded "
@@ -37883,7 +37895,7 @@ static bool ms__answer_refused(ms_answer_stream *a, ms_str event)
         message = ms__json_path(first, "error.message"); /* OpenRouter's */
     if (!message.ptr) message = error;
     ms_json_iter it = ms_json_iterate(event); /* {"throttlingException": {...}} */
-    if (!message.ptr && it.object && ms_json_next(&it) &&
+    if (!message.ptr && ms_json_next(&it) &&
         it.key.len > 11 && memcmp(it.key.ptr + it.key.len - 10, "Exception\"", 10) == 0) {
         message = ms__json_path(it.value, "message");
         if (!message.ptr) message = ms__json_path(it.value, "originalMessage");
@@ -37967,7 +37979,7 @@ static MS__RARE ms_result ms__answer_incomplete(const ms_answer_stream *a, ms_er
 {
     const ms__answer_wire *wire = ms__answer_wire_of(a);
     const char *holds = wire->holds, *stop = wire->end;
-    const char *name = a->desc.profile->name ? a->desc.profile->name : "";
+    const char *name = a->desc.profile->name ? a->desc.profile->name : "of the request";
     ms_str begins = ms_str_n(a->begins, a->n_begins);
     if (begins.len == 0)
         return ms__fail(err, MS_E_MISSING, "the body is empty");
@@ -38007,7 +38019,7 @@ static void ms__answer_join(ms_buf *object, bool framed)
         bool ends = *p == '\n' || *p == '\r';
         if (comment && !ends) *p = ' ';
         if (!ends) continue;
-        comment = framed && end - p > 1 && p[1] == ':';
+        comment = framed && p[1] == ':'; /* a brace ends the object */
         if (end - p > 5 && memcmp(p + 1, "data:", 5) == 0) memset(p + 1, ' ', 5);
     }
 }
@@ -38033,7 +38045,7 @@ static void ms__answer_event(ms_answer_stream *a)
     ms__answer_join(&a->object, a->framed);
     if (ms_json_check(ms_buf_text(&a->object), NULL, &event, NULL) != MS_OK)
         ms__answer_repair(a, &event);
-    if (a->code == MS_E_SYNTAX && a->n_begins > 0 && a->begins[0] == '<')
+    if (a->code == MS_E_SYNTAX && a->begins[0] == '<')
         a->code = ms__fail(a->err, MS_E_SYNTAX, "the body is no JSON: it begins with %v",
                            a->begins, (size_t)a->n_begins);
     if (a->code != MS_OK || ms__answer_refused(a, event)) return;
@@ -38206,12 +38218,12 @@ MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err
 /* Returns the text of a compaction; "" if it has none that others read. */
 static ms_value ms__answer_summary(ms_answer_stream *a, const ms__answer_part *part)
 {
-    ms_str block = ms_buf_text(&part->bufs[MS__ANSWER_BODY]), text = MS_STR(""), first;
-    if (block.ptr[0] == '[' && ms_json_element(block, 0, &first)) block = first;
-    if (ms_json_member(block, MS_STR("content"), &first) &&
-        ms_json_kind_of(first) == MS_JSON_STRING &&
-        ms_json_string(first, ms__answer_arena(a), &text) != MS_OK)
-        ms__answer_no_memory(a, first.len);
+    ms_str block, text = MS_STR(""), content;
+    if (ms__answer_part_compacts(part, &block) &&
+        ms_json_member(block, MS_STR("content"), &content) &&
+        ms_json_kind_of(content) == MS_JSON_STRING &&
+        ms_json_string(content, ms__answer_arena(a), &text) != MS_OK)
+        ms__answer_no_memory(a, content.len);
     return ms_text_n(text);
 }
 
@@ -38622,7 +38634,8 @@ MS_API ms_result ms_compact_request(const ms_request_desc *desc,
     if (!prompt.ptr && !form->member && !form->item)
         return ms__fail_at(err, MS_E_ARGUMENT, "prompt", "profile %s has no form of its "
                            "own for compactions: pass a prompt, as MS_COMPACT_PROMPT",
-                           desc->profile->name ? desc->profile->name : "");
+                           desc->profile->name ? desc->profile->name
+                                               : "of the request");
     ms_result code = ms__compact_write(desc, plan, prompt,
                                        desc->arena ? desc->arena : &own, write, ctx, err);
     ms_arena_deinit(&own);

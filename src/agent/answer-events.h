@@ -9,9 +9,8 @@
 static bool ms__answer_has_more(ms_str block, const char *held)
 {
     ms_json_iter it = ms_json_iterate(block);
-    ms_str name;
     while (it.object && ms_json_next(&it))
-        if (ms__string_between(it.key, &name) && !ms__has_word(held, name) &&
+        if (!ms__has_word(held, ms__key_between(&it)) &&
             !ms__answer_is_empty(it.value))
             return true;
     return false;
@@ -73,6 +72,8 @@ static void ms__answer_said(ms_answer_stream *a, ms_str m)
     it = ms_json_iterate(ms__json_path(m, "tool_calls"));
     for (int64_t i = 0; ms_json_next(&it); i++) {
         int64_t index = i;
+        if (ms_json_kind_of(it.value) != MS_JSON_OBJECT)
+            ms__answer_left(a, MS_STR("tool_calls"));
         (void)ms_json_i64(ms__json_path(it.value, "index"), &index);
         if (index < 0) index = i; /* those are made up here */
         ms__answer_call(a, index, it.value, "function.name", "function.arguments");
@@ -267,7 +268,7 @@ static void ms__answer_ollama(ms_answer_stream *a, ms_str event)
 static void ms__answer_stops(ms_answer_stream *a, ms_str word)
 {
     size_t n = ms__min(word.len, sizeof a->out.stop - 1);
-    while (n < word.len && n > 0 && ((unsigned char)word.ptr[n] & 0xC0) == 0x80) n--;
+    while (n < word.len && ((unsigned char)word.ptr[n] & 0xC0) == 0x80) n--;
     memcpy(a->out.stop, word.ptr, n);
     a->out.stop[n] = 0;
     a->whole = true;
@@ -278,17 +279,19 @@ static void ms__answer_stops(ms_answer_stream *a, ms_str word)
 static void ms__answer_picture(ms_answer_stream *a, ms__answer_part *part, ms_str picture)
 {
     static const char *const names[] = {"source", "error"}, *const name[] = {"image"};
-    ms_str block, values[2];
-    if (!picture.ptr || a->code != MS_OK ||
-        !ms_json_element(ms_buf_text(&part->bufs[MS__ANSWER_BODY]), 0, &block))
-        return;
+    ms_str block = ms__absent(), values[2];
+    if (!picture.ptr || a->code != MS_OK) return;
+    (void)ms_json_element(ms_buf_text(&part->bufs[MS__ANSWER_BODY]), 0, &block);
     ms_str inner = ms__json_path(block, "image");
     for (size_t i = 0; i < 2; i++) {
         values[i] = ms__json_path(picture, names[i]);
         if (!values[i].ptr) values[i] = ms__json_path(inner, names[i]);
     }
     ms_arena *arena = ms__answer_arena(a);
-    if (!inner.ptr) return;
+    if (!inner.ptr) { /* it is of a block that is no picture */
+        ms__answer_left(a, MS_STR("image"));
+        return;
+    }
     if (ms__members_set(inner, names, values, 2, arena, &inner, NULL) != MS_OK ||
         ms__members_set(block, name, &inner, 1, arena, &block, NULL) != MS_OK)
         ms__answer_no_memory(a, picture.len);
@@ -360,7 +363,7 @@ static void ms__answer_texts(ms_answer_stream *a, ms__answer_part *part, ms_str 
                              const char *name)
 {
     ms_json_iter it = ms_json_iterate(list);
-    while (part && ms_json_next(&it)) {
+    while (ms_json_next(&it)) {
         ms_str text, v = ms__json_path(it.value, name);
         if (!v.ptr) v = ms__json_path(it.value, "refusal");
         if (ms_json_kind_of(v) != MS_JSON_STRING) continue;
@@ -456,13 +459,13 @@ static void ms__answer_item(ms_answer_stream *a, int64_t index, ms_str item)
         ms_str body = old ? ms_buf_text(&old->bufs[MS__ANSWER_BODY]) : ms__absent();
         bool same = body.len >= 2 && /* it is in brackets */
                     ms_str_equal(ms_str_n(body.ptr + 1, body.len - 2), item);
-        a->n_parts += !same;
-        if (body.len > 0 && !same && a->code == MS_OK) /* an index comes again */
-            (void)ms__answer_part_make(a, kind, index);
+        if (same) return;
+        a->n_parts++;
         ms__answer_other(a, index, item);
+        return;
     }
-    ms__answer_part *part = a->code == MS_OK && kind != MS__ANSWER_OTHER
-                            ? ms__answer_part_at(a, kind, index) : NULL;
+    ms__answer_part *part =
+        a->code == MS_OK ? ms__answer_part_at(a, kind, index) : NULL;
     if (part && part->bufs[MS__ANSWER_ITEM].len > 0) { /* an index comes again */
         if (ms_str_equal(ms_buf_text(&part->bufs[MS__ANSWER_ITEM]), item)) return;
         part = ms__answer_part_make(a, kind, index);
@@ -524,7 +527,7 @@ static void ms__answer_responses(ms_answer_stream *a, ms_str event)
 {
     int64_t index = 0;
     ms_str item = ms__json_path(event, "item"), type = ms__json_path(event, "type");
-    ms_str status = ms__json_path(event, "status"), word;
+    ms_str status = ms__json_path(event, "status");
     ms_json_iter it = ms_json_iterate(ms__json_path(event, "output"));
     (void)ms_json_i64(ms__json_path(event, "output_index"), &index);
     if (ms_json_string_is(type, MS_STR("response.output_item.done"))) {
@@ -537,15 +540,15 @@ static void ms__answer_responses(ms_answer_stream *a, ms_str event)
         ms__answer_part_put(a, MS__ANSWER_TEXT, index, MS__ANSWER_BODY, event, "delta");
     }
     if (!ms_json_string_is(ms__json_path(event, "object"), MS_STR("response"))) return;
-    bool ended = ms_json_string_is(status, MS_STR("completed")) ||
-                 ms_json_string_is(status, MS_STR("incomplete"));
+    bool completed = ms_json_string_is(status, MS_STR("completed"));
+    bool ended = completed || ms_json_string_is(status, MS_STR("incomplete"));
     bool all = !a->at_once || ms__answer_further(a, it);
     for (index = 0; ended && ms_json_next(&it); index++)
         if (!a->at_once || ms__answer_item_waits(a, index, it.value) ||
             (all ? !ms__answer_item_has(a, index) : index >= a->n_parts))
             ms__answer_item(a, index, it.value);
-    if (ended && !a->out.stop[0] && ms__string_between(status, &word))
-        ms__answer_stops(a, word);
+    if (ended && !a->out.stop[0])
+        ms__answer_stops(a, completed ? MS_STR("completed") : MS_STR("incomplete"));
 }
 
 /* Returns the contents of a list that a stream sent in deltas: a text goes on in the next
@@ -724,7 +727,7 @@ static void ms__answer_interactions(ms_answer_stream *a, ms_str event)
         if (ms_json_element(ms__json_path(event, "errors"), 0, &first) &&
             ms__json_path(first, "message").ptr)
             word = ms__answer_word(a, first, "message");
-        const char *name = a->desc.profile->name ? a->desc.profile->name : "";
+        const char *name = a->desc.profile->name ? a->desc.profile->name : "the provider";
         a->code = ms__fail(a->err, MS_E_REFUSED, "%s answered: %v", name, MS__V(word));
     }
     if (!ms__has_word("completed requires_action incomplete budget_exceeded "
@@ -917,7 +920,7 @@ static bool ms__answer_refused(ms_answer_stream *a, ms_str event)
         message = ms__json_path(first, "error.message"); /* OpenRouter's */
     if (!message.ptr) message = error;
     ms_json_iter it = ms_json_iterate(event); /* {"throttlingException": {...}} */
-    if (!message.ptr && it.object && ms_json_next(&it) &&
+    if (!message.ptr && ms_json_next(&it) &&
         it.key.len > 11 && memcmp(it.key.ptr + it.key.len - 10, "Exception\"", 10) == 0) {
         message = ms__json_path(it.value, "message");
         if (!message.ptr) message = ms__json_path(it.value, "originalMessage");
@@ -1001,7 +1004,7 @@ static MS__RARE ms_result ms__answer_incomplete(const ms_answer_stream *a, ms_er
 {
     const ms__answer_wire *wire = ms__answer_wire_of(a);
     const char *holds = wire->holds, *stop = wire->end;
-    const char *name = a->desc.profile->name ? a->desc.profile->name : "";
+    const char *name = a->desc.profile->name ? a->desc.profile->name : "of the request";
     ms_str begins = ms_str_n(a->begins, a->n_begins);
     if (begins.len == 0)
         return ms__fail(err, MS_E_MISSING, "the body is empty");
@@ -1041,7 +1044,7 @@ static void ms__answer_join(ms_buf *object, bool framed)
         bool ends = *p == '\n' || *p == '\r';
         if (comment && !ends) *p = ' ';
         if (!ends) continue;
-        comment = framed && end - p > 1 && p[1] == ':';
+        comment = framed && p[1] == ':'; /* a brace ends the object */
         if (end - p > 5 && memcmp(p + 1, "data:", 5) == 0) memset(p + 1, ' ', 5);
     }
 }
@@ -1067,7 +1070,7 @@ static void ms__answer_event(ms_answer_stream *a)
     ms__answer_join(&a->object, a->framed);
     if (ms_json_check(ms_buf_text(&a->object), NULL, &event, NULL) != MS_OK)
         ms__answer_repair(a, &event);
-    if (a->code == MS_E_SYNTAX && a->n_begins > 0 && a->begins[0] == '<')
+    if (a->code == MS_E_SYNTAX && a->begins[0] == '<')
         a->code = ms__fail(a->err, MS_E_SYNTAX, "the body is no JSON: it begins with %v",
                            a->begins, (size_t)a->n_begins);
     if (a->code != MS_OK || ms__answer_refused(a, event)) return;

@@ -88,11 +88,10 @@ static void ms__answer_count(ms_answer_stream *a, ms_str object, const char *wor
                              bool named)
 {
     ms_json_iter it = ms_json_iterate(object);
-    ms_str name;
     while (it.object && ms_json_next(&it))
-        if (ms__string_between(it.key, &name) && ms__has_word(words, name) == named &&
+        if (ms__has_word(words, ms__key_between(&it)) == named &&
             !ms__answer_is_empty(it.value))
-            ms__answer_left(a, name);
+            ms__answer_left(a, ms__key_between(&it));
 }
 
 /* Counts the members of an object that are not stored; `held` are. */
@@ -204,10 +203,9 @@ static void ms__answer_part_members(ms_answer_stream *a, ms__answer_part *part,
                                     ms_str block, const char *held)
 {
     ms_json_iter it = ms_json_iterate(block);
-    ms_str name;
     while (part && it.object && ms_json_next(&it)) {
         ms_buf *buf = &part->bufs[MS__ANSWER_MEMBERS];
-        if (!ms__string_between(it.key, &name) || ms__has_word(held, name) ||
+        if (ms__has_word(held, ms__key_between(&it)) ||
             ms_json_kind_of(it.value) == MS_JSON_NULL)
             continue;
         if (buf->len > 0) ms__answer_put(a, buf, MS_STR(","));
@@ -254,7 +252,6 @@ static const char *const ms__answer_detail_names[] = {"text", "summary", "data",
 static void ms__answer_detail_put(ms_answer_stream *a, ms__answer_detail *d, ms_buf *out)
 {
     ms_str values[5], joined;
-    if (!d->first.ptr) return;
     for (size_t i = 0; i < 5; i++) {
         values[i] = i < 3 ? ms__absent() : d->others[i - 3];
         if (i >= 3 || d->texts[i].len == 0) continue;
@@ -406,6 +403,7 @@ static void ms__answer_part_args(ms_answer_stream *a, ms__answer_part *part)
     ms_json_writer w;
     unsigned n = 0;
     bool in_text = false, fine = true;
+    ms_result code = MS_OK;
     if (part->kind != MS__ANSWER_CALL || list->len == 0) return;
     ms__args_path *paths =
         (ms__args_path *)ms_arena_alloc(ms__answer_arena(a), 2 * sizeof *paths);
@@ -419,7 +417,8 @@ static void ms__answer_part_args(ms_answer_stream *a, ms__answer_part *part)
     while (ms_json_next(&it)) {
         ms__args_path *before = &paths[n % 2], *path = &paths[(n + 1) % 2];
         ms_str v = ms__json_path(it.value, "jsonPath");
-        fine = fine && ms_json_string(v, ms__answer_arena(a), &text) == MS_OK;
+        if (fine) code = ms_json_string(v, ms__answer_arena(a), &text);
+        fine = fine && code == MS_OK;
         if (!fine) break;
         bool goes_on = in_text && ms_str_equal(before->text, text);
         if (in_text && !goes_on) ms__json_byte(&w, '"');
@@ -433,19 +432,23 @@ static void ms__answer_part_args(ms_answer_stream *a, ms__answer_part *part)
     for (size_t i = 1; fine && i < paths[n % 2].n; i++) ms_json_end(&w);
     if (fine) ms_json_end(&w);
     list->len = 0;
-    if ((!fine || ms_json_finish(&w) != MS_OK) && a->code == MS_OK)
+    if (fine) code = ms_json_finish(&w);
+    if (code == MS_E_ARENA || code == MS_E_NO_MEMORY)
+        ms__answer_no_memory(a, part->bufs[MS__ANSWER_BODY].len);
+    else if ((!fine || code != MS_OK) && a->code == MS_OK)
         a->code = ms__fail(a->err, MS_E_SYNTAX, "the arguments of call '%v' come in "
                            "parts that do not fit together",
                            MS__V(ms_buf_text(&part->bufs[MS__ANSWER_NAME])));
 }
 
-/* Returns whether a part is a compaction that its provider made by itself. */
-static bool ms__answer_part_compacts(const ms__answer_part *part)
+/* Returns whether a part is a compaction that its provider made by itself; *block is its
+ * block. */
+static bool ms__answer_part_compacts(const ms__answer_part *part, ms_str *block)
 {
-    ms_str block = ms_buf_text(&part->bufs[MS__ANSWER_BODY]), first, type;
-    if (part->kind != MS__ANSWER_OTHER || block.len == 0) return false;
-    if (block.ptr[0] == '[' && ms_json_element(block, 0, &first)) block = first;
-    return block.ptr[0] == '{' && ms_json_member(block, MS_STR("type"), &type) &&
+    ms_str type;
+    return part->kind == MS__ANSWER_OTHER &&
+           ms_json_element(ms_buf_text(&part->bufs[MS__ANSWER_BODY]), 0, block) &&
+           ms_json_member(*block, MS_STR("type"), &type) &&
            ms_json_string_is(type, MS_STR("compaction"));
 }
 
@@ -513,17 +516,14 @@ static ms_str ms__answer_part_extra(ms_answer_stream *a, const ms__answer_part *
         }
         ms_json_end(&w);
     }
-    ms_str body = ms_buf_text(&part->bufs[MS__ANSWER_BODY]), block;
-    if (ms__answer_part_compacts(part) &&
-        !ms__compaction_failed(ms_json_element(body, 0, &block) ? block : body)) {
+    ms_str block;
+    if (ms__answer_part_compacts(part, &block) && !ms__compaction_failed(block)) {
         ms_json_key(&w, MS_STR("compaction"));
         ms_json_begin(&w, MS_JSON_OBJECT);
         ms_json_key(&w, MS_STR("keep"));
         ms_json_put_u64(&w, 0);
         ms_json_key(&w, MS_STR("items"));
-        if (body.ptr[0] == '{') ms_json_begin(&w, MS_JSON_ARRAY);
-        ms_json_put_raw(&w, body);
-        if (body.ptr[0] == '{') ms_json_end(&w);
+        ms_json_put_raw(&w, ms_buf_text(&part->bufs[MS__ANSWER_BODY]));
         ms_json_end(&w);
     }
     if (apart) ms_json_key(&w, MS_STR("answer"));
@@ -538,6 +538,7 @@ static ms_str ms__answer_part_extra(ms_answer_stream *a, const ms__answer_part *
 static ms_envelope ms__answer_part_message(const ms_answer_stream *a,
                                            const ms__answer_part *part, bool whole)
 {
+    ms_str block;
     ms_value text = whole ? ms_text_n(ms_buf_text(&part->bufs[MS__ANSWER_BODY]))
                           : ms_text("");
     ms_type said = a->desc.text_type ? a->desc.text_type : MS_T_ASSISTANT_MESSAGE;
@@ -550,7 +551,7 @@ static ms_envelope ms__answer_part_message(const ms_answer_stream *a,
         else text = ms__args_of(text.text);
         m = ms_action(ms_buf_text(&part->bufs[MS__ANSWER_NAME]), text,
                       id->len > 0 ? ms_buf_text(id) : ms__absent());
-    } else if (ms__answer_part_compacts(part)) {
+    } else if (ms__answer_part_compacts(part, &block)) {
         m = ms_message(MS_T_COMPACTION, ms_text(""));
     } else if (part->kind == MS__ANSWER_OTHER) {
         m.role = MS_ROLE_ASSISTANT;
@@ -579,11 +580,12 @@ static void ms__answer_part_open(ms_answer_stream *a, ms__answer_part *part)
 static void ms__answer_part_stream(ms_answer_stream *a, ms__answer_part *part)
 {
     const ms_buf *body = &part->bufs[MS__ANSWER_BODY];
+    ms_str block;
     if (!a->streams || a->code != MS_OK || !ms__answer_part_filled(part)) return;
     ms__answer_part_open(a, part);
     /* An item that is done may have less text than its deltas: the end stores it. */
     if (a->code != MS_OK || part->appended >= body->len) return;
-    if (ms__answer_part_compacts(part)) return; /* it counts when complete */
+    if (ms__answer_part_compacts(part, &block)) return; /* it counts when complete */
     a->code = ms_stream_feed(&part->stream,
                              ms_str_n(body->ptr + part->appended,
                                       body->len - part->appended),
@@ -734,12 +736,14 @@ static void ms__answer_part_later(ms_answer_stream *a, ms__answer_part *part)
         ms__answer_part_block(a, part, block);
 }
 
-/* Keeps a block of any other kind. It comes once. */
+/* Keeps a block of any other kind. Where an index comes again, it is another block. */
 static void ms__answer_other(ms_answer_stream *a, int64_t index, ms_str block)
 {
-    ms__answer_part *part = a->code == MS_OK
-                            ? ms__answer_part_at(a, MS__ANSWER_OTHER, index) : NULL;
-    if (!part || part->bufs[MS__ANSWER_BODY].len > 0) return;
+    if (a->code != MS_OK) return;
+    ms__answer_part *part = *ms__answer_part_place(a, MS__ANSWER_OTHER, index);
+    if (!part || part->bufs[MS__ANSWER_BODY].len > 0)
+        part = ms__answer_part_make(a, MS__ANSWER_OTHER, index);
+    if (!part) return;
     part->open = false;
     ms__answer_part_block(a, part, block);
     if (part->bufs[MS__ANSWER_BODY].len > 0) ms__answer_part_begins(a, part);

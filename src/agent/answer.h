@@ -157,12 +157,12 @@ MS_API ms_result ms_answer_feed(ms_answer_stream *a, ms_str bytes, ms_error *err
 /* Returns the text of a compaction; "" if it has none that others read. */
 static ms_value ms__answer_summary(ms_answer_stream *a, const ms__answer_part *part)
 {
-    ms_str block = ms_buf_text(&part->bufs[MS__ANSWER_BODY]), text = MS_STR(""), first;
-    if (block.ptr[0] == '[' && ms_json_element(block, 0, &first)) block = first;
-    if (ms_json_member(block, MS_STR("content"), &first) &&
-        ms_json_kind_of(first) == MS_JSON_STRING &&
-        ms_json_string(first, ms__answer_arena(a), &text) != MS_OK)
-        ms__answer_no_memory(a, first.len);
+    ms_str block, text = MS_STR(""), content;
+    if (ms__answer_part_compacts(part, &block) &&
+        ms_json_member(block, MS_STR("content"), &content) &&
+        ms_json_kind_of(content) == MS_JSON_STRING &&
+        ms_json_string(content, ms__answer_arena(a), &text) != MS_OK)
+        ms__answer_no_memory(a, content.len);
     return ms_text_n(text);
 }
 

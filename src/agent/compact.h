@@ -211,7 +211,8 @@ MS_API ms_result ms_compact_request(const ms_request_desc *desc,
     if (!prompt.ptr && !form->member && !form->item)
         return ms__fail_at(err, MS_E_ARGUMENT, "prompt", "profile %s has no form of its "
                            "own for compactions: pass a prompt, as MS_COMPACT_PROMPT",
-                           desc->profile->name ? desc->profile->name : "");
+                           desc->profile->name ? desc->profile->name
+                                               : "of the request");
     ms_result code = ms__compact_write(desc, plan, prompt,
                                        desc->arena ? desc->arena : &own, write, ctx, err);
     ms_arena_deinit(&own);

@@ -6,6 +6,12 @@
  * name in brackets. ms_parts writes such a list.
  * ================================================================================== */
 
+/* Returns the bytes between the quotes of the key of a member. */
+static ms_str ms__key_between(const ms_json_iter *it)
+{
+    return ms_str_n(it->key.ptr + 1, it->key.len - 2);
+}
+
 /* ---- How much a text is. */
 
 MS_API size_t ms_count_tokens(void *ctx, ms_value text)
@@ -252,11 +258,9 @@ static void ms__file_members(ms__projector *p, ms_str object, char ids, ms__elem
 {
     ms_json_iter it = ms_json_iterate(object);
     while (it.object && ms_json_next(&it)) {
-        ms_str name, value;
+        ms_str name = ms__key_between(&it), value;
         char by = 0;
-        if (ms_json_kind_of(it.value) != MS_JSON_STRING ||
-            !ms__string_between(it.key, &name))
-            continue;
+        if (ms_json_kind_of(it.value) != MS_JSON_STRING) continue;
         if (ms__has_word("url uri fileUri file_url image_url", name)) by = 'u';
         else if (ms__has_word("data bytes file_data", name)) by = 'd';
         else if (ms_str_equal(name, MS_STR("file_id"))) by = ids;

@@ -403,7 +403,7 @@ static bool ms__is_raw(const ms_envelope *m)
     if (!ms__value_is(m->content, MS_JSON_ARRAY)) return false;
     if (ms_member(m, MS_STR("signed"), &member)) return true;
     for (ms_json_iter it = ms_json_iterate(m->content.text); ms_json_next(&it);)
-        if (ms_json_kind_of(it.value) == MS_JSON_OBJECT &&
+        if (ms_json_kind_of(it.value) != MS_JSON_STRING &&
             !ms__part_form_of(it.value, &member))
             return true;
     return false;

@@ -26,7 +26,7 @@ static bool ms__tools_end(ms_str tools)
 {
     ms_str last = ms__absent();
     ms_json_iter it = ms_json_iterate(tools);
-    while (tools.ptr && ms_json_next(&it)) last = it.value;
+    while (ms_json_next(&it)) last = it.value;
     return last.ptr && !ms__has_member(last, "cache_control") &&
            !ms__has_member(last, "cachePoint") && !ms__has_member(last, "defer_loading");
 }
@@ -517,7 +517,7 @@ static MS__NOINLINE ms_result ms__profile_check(const ms_request_desc *desc,
         field = "profile.image_urls", why = "this wire takes no picture by URL";
     if (!field) return MS_OK;
     return ms__fail_at(err, MS_E_ARGUMENT, field, "profile %s: %s",
-                       profile->name ? profile->name : "", why);
+                       profile->name ? profile->name : "of the request", why);
 }
 
 /* Checks that the messages have one source. */
@@ -606,13 +606,14 @@ static const struct ms__tool_rule {
     {"function", "parameters", 0, "", false, false}, /* cohere */
 };
 
-/* Returns whether a name has only letters, digits and the marks. */
+/* Returns whether a name, which JSON has without NUL, has only letters, digits and the
+ * marks. */
 static bool ms__tool_name_fits(ms_str name, const char *marks)
 {
     for (size_t i = 0; i < name.len; i++) {
         char c = name.ptr[i];
         bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-        if (!letter && !(c >= '0' && c <= '9') && (!c || !strchr(marks, c))) return false;
+        if (!letter && !(c >= '0' && c <= '9') && !strchr(marks, c)) return false;
     }
     return true;
 }
@@ -718,9 +719,9 @@ static MS__NOINLINE ms_result ms__names_check(ms_str tools, ms_error *err)
         bool new_bit = (seen[hash / 32] >> (hash % 32) & 1u) == 0;
         seen[hash / 32] |= (uint32_t)1 << (hash % 32);
         if (new_bit) continue;
-        uint64_t first = 0;
-        for (ms_json_iter o = ms_json_iterate(tools); ms_json_next(&o); first++) {
-            if (first == n) break;
+        ms_json_iter o = ms_json_iterate(tools);
+        for (uint64_t first = 0; first < n; first++) {
+            (void)ms_json_next(&o);
             if (!ms_json_member(o.value, MS_STR("name"), &other) ||
                 !ms_str_equal(name, other))
                 continue;
@@ -788,7 +789,6 @@ static MS__NOINLINE ms_result ms__request_check(const ms_request_desc *desc,
 {
     const ms__wire *wire = &ms__wires[desc->profile->wire];
     uint64_t n = 0;
-    ms_str name, last;
     if (!wire->list)
         return ms__fail(err, MS_E_UNSUPPORTED, "pydantic-ai has a list of messages "
                         "(ms_project), but no request");
@@ -799,10 +799,11 @@ static MS__NOINLINE ms_result ms__request_check(const ms_request_desc *desc,
     MS__TRY(ms__given(desc->extra, MS_JSON_OBJECT, "extra", err));
     ms_json_iter it = ms_json_iterate(desc->extra);
     while (desc->extra.ptr && ms_json_next(&it)) {
-        if (!ms__string_between(it.key, &name)) continue;
+        ms_str name = ms__key_between(&it);
         bool plain = !memchr(name.ptr, '\\', name.len); /* members are found by texts */
-        if (plain && ms_json_member(desc->extra, name, &last) &&
-            last.ptr != it.value.ptr)
+        ms_str last = it.value;
+        if (plain) (void)ms_json_member(desc->extra, name, &last);
+        if (last.ptr != it.value.ptr)
             return ms__fail_at(err, MS_E_ARGUMENT, "extra", "extra has the member %v "
                                "twice", MS__V(name));
         if (ms__has_word(wire->own, name))

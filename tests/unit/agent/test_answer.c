@@ -842,6 +842,18 @@ TEST(members_that_are_not_stored_are_counted)
          "data: {\"type\":\"response.completed\",\"response\":{\"object\":\"response\",\"status\":"
          "\"completed\",\"output\":[{\"type\":\"message\",\"content\":[{\"type\":\"output_text\","
          "\"text\":\"x\",\"annotations\":[{}]}]}]}}\n\n", 0, 1},
+        {"openai", /* a call that is no object */
+         "{\"choices\":[{\"message\":{\"content\":\"x\",\"tool_calls\":[\"f\"]},"
+         "\"finish_reason\":\"stop\"}]}",
+         "data: {\"choices\":[{\"delta\":{\"content\":\"x\",\"tool_calls\":[\"f\",1]},"
+         "\"finish_reason\":\"stop\"}]}\n\n", 1, 1},
+        {"bedrock", /* a picture within a block that is none */
+         "{\"output\":{\"message\":{\"content\":[{\"text\":\"x\",\"image\":{\"f\":1}}]}},"
+         "\"stopReason\":\"end_turn\"}",
+         "{\"contentBlockStart\":{\"start\":{\"toolUse\":{\"toolUseId\":\"s\",\"type\":"
+         "\"server_tool_use\",\"name\":\"f\"}}}}\n{\"contentBlockDelta\":{\"delta\":{\"image\":{"
+         "\"source\":{\"bytes\":\"QQ\"}}}}}\n{\"messageStop\":{\"stopReason\":\"end_turn\"}}\n",
+         1, 1},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         for (int way = 0; way < 2; way++) {
@@ -1226,6 +1238,16 @@ TEST(results_that_do_not_fit_their_item_go_to_a_function)
         {"shell_call", "[{\"stdout\":\"x\",\"stderr\":\"\",\"outcome\":{\"type\":\"timeout\"}}]", 0,
          "\"output\":[{\"stdout\":\"x\""},
         {"shell_call", "PICTURE", 1, "\"type\":\"function_call_output\""},
+        {"shell_call", "[{\"stdout\":1,\"stderr\":\"\",\"outcome\":{\"type\":\"timeout\"}}]", 0,
+         "\"stdout\":\"[{\\\"stdout"},
+        {"shell_call", "[{\"stdout\":\"x\",\"stderr\":\"\"}]", 0, "\"stdout\":\"[{\\\"stdout"},
+        {"shell_call", "[{\"stdout\":\"x\",\"stderr\":\"\",\"outcome\":{}}]", 0,
+         "\"stdout\":\"[{\\\"stdout"},
+        {"shell_call", "[{\"stdout\":\"x\",\"stderr\":\"\",\"outcome\":{\"type\":\"killed\"}}]", 0,
+         "\"stdout\":\"[{\\\"stdout"},
+        {"shell_call", "[{\"stdout\":\"x\",\"stderr\":\"\",\"outcome\":{\"type\":\"exit\",\"exit_code\":"
+         "\"0\"}}]", 0, "\"stdout\":\"[{\\\"stdout"},
+        {"shell_call", "{\"a\":1}", 0, "\"stdout\":\"{\\\"a\\\":1}\""},
         {"local_shell_call", "text", 0, "\"type\":\"local_shell_call_output\""},
         {"local_shell_call", "PICTURE", 1, "\"type\":\"function_call_output\""},
         {"apply_patch_call", "done", 0, "\"type\":\"apply_patch_call_output\""},
@@ -1233,6 +1255,18 @@ TEST(results_that_do_not_fit_their_item_go_to_a_function)
         {"computer_call", "{\"ok\":true}", 1, "\"type\":\"function_call_output\""},
         {"computer_call", "{\"type\":\"computer_screenshot\",\"file_id\":\"f\"}", 0,
          "\"output\":{\"type\":\"computer_screenshot\",\"file_id\":\"f\"}"},
+        {"computer_call", "{\"type\":\"other\",\"file_id\":\"f\"}", 1,
+         "\"type\":\"function_call_output\""},
+        {"computer_call", "[\"x\"]", 1, "\"type\":\"function_call_output\""},
+        {"computer_call", "PICTURE", 0, "\"image_url\":\"data:image/png;base64,aGk=\""},
+        {"computer_call", "[{\"type\":\"image_url\",\"image_url\":{\"url\":\"https://example.org/a\"}}]",
+         0, "\"type\":\"computer_screenshot\",\"image_url\":\"https://example.org/a\""},
+        {"computer_call", "[{\"type\":\"input_image\",\"file_id\":\"f\"}]", 1,
+         "\"type\":\"function_call_output\""},
+        {"computer_call", "[{\"type\":\"document\",\"source\":{\"type\":\"base64\",\"media_type\":"
+         "\"application/pdf\",\"data\":\"JVBERg==\"}}]", 1, "\"type\":\"function_call_output\""},
+        {"tool_search_call", "PICTURE", 1, "\"type\":\"function_call_output\""},
+        {"tool_search_call", "", 0, "\"tools\":[]"},
         {"tool_search_call", "[]", 0, "\"tools\":[]"},
         {"tool_search_call", "[{\"type\":\"function\",\"name\":\"f\"}]", 0, "\"tools\":[{"},
         {"tool_search_call", "[\"f\"]", 1, "\"type\":\"function_call_output\""},
@@ -1931,6 +1965,8 @@ TEST(error_of_a_provider_is_reported_when_it_answers_with_one)
         {"gemini-interactions", "{\"interaction\":{\"object\":\"interaction\",\"status\":"
                                 "\"failed\"},\"event_type\":\"interaction.completed\"}",
          "gemini-interactions answered: failed", MS_E_REFUSED},
+        {"gemini-interactions", "{\"object\":\"interaction\",\"status\":\"failed\",\"errors\":["
+                                "{\"code\":\"x\"}]}", "answered: failed", MS_E_REFUSED},
         {"gemini-interactions", "{\"error\":{\"code\":\"x\",\"message\":\"busy\"},\"event_type\":"
                                 "\"error\"}", "answered: busy", MS_E_REFUSED},
         {"gemini-interactions", "{\"object\":\"interaction\",\"status\":\"in_progress\"}",
@@ -1965,6 +2001,80 @@ TEST(error_of_a_provider_is_reported_when_it_answers_with_one)
         assert_int_equal(ms_store_stat(store, &stat, NULL), MS_OK);
         assert_int_equal(stat.messages, 0);
     }
+}
+
+/* Arguments of Gemini that come in parts, by paths that are none, or too deep. */
+TEST(answer_is_refused_when_the_paths_of_its_arguments_are_wrong)
+{
+    static const char *const parts[] = {
+        "{\"jsonPath\":\"a.b\",\"numberValue\":1}",
+        "{\"jsonPath\":\"$a\",\"numberValue\":1}",
+        "{\"jsonPath\":\"$['a'\",\"numberValue\":1}",
+        "{\"jsonPath\":\"$\",\"numberValue\":1}",
+        "{\"numberValue\":1}",
+        "{\"jsonPath\":\"$a\",\"numberValue\":1},{\"jsonPath\":\"$.a\",\"numberValue\":1}",
+        ("{\"jsonPath\":\"$.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a"
+         ".a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a\",\"numberValue\":1}"),
+    };
+    ms_request_desc desc = desc_of("gemini");
+    for (size_t i = 0; i < COUNT(parts); i++) {
+        char body[600];
+        ms_answered out;
+        ms_error err;
+        snprintf(body, sizeof body, "{\"candidates\":[{\"content\":{\"parts\":[{\"functionCall\":{"
+                                    "\"name\":\"f\",\"partialArgs\":[%s]}}]},\"finishReason\":"
+                                    "\"STOP\"}]}", parts[i]);
+        ms_result code = ms_answer(&desc, ms_str_of(body), &out, &err);
+        if (code != MS_E_SYNTAX || strstr(err.message, "call 'f' come in parts that do not fit "
+                                                       "together") == NULL)
+            fail_msg("row %zu: %s: %s", i, ms_result_text(code), err.message);
+        assert_int_equal(out.messages, 0);
+    }
+}
+
+/* A profile that a program made may have no name: answers are read, and errors say so. */
+TEST(profile_without_a_name_reads_answers)
+{
+    static const struct {
+        const char *provider, *body, *text;
+        ms_result code;
+    } rows[] = {
+        {"openai", "{\"error\":\"no room\"}", "the provider answered: no room", MS_E_REFUSED},
+        {"gemini-interactions", "{\"object\":\"interaction\",\"status\":\"failed\"}",
+         "the provider answered: failed", MS_E_REFUSED},
+        {"openai", "{\"candidates\":[]}", "this is an answer of Gemini; the profile of the "
+                   "request reads one with the member choices", MS_E_MISSING},
+        {"openai", "{\"choices\":[{\"message\":{\"reasoning\":\"t\",\"content\":\"x\"},"
+                   "\"finish_reason\":\"stop\"}]}", "", MS_OK},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        ms_request_desc desc = desc_of(rows[i].provider);
+        ms_profile profile = *desc.profile;
+        ms_error err = {0};
+        profile.name = NULL;
+        desc.profile = &profile;
+        ms_result code = ms_answer(&desc, ms_str_of(rows[i].body), NULL, &err);
+        if (code != rows[i].code || strstr(err.message, rows[i].text) == NULL)
+            fail_msg("row %zu: %s: %s", i, ms_result_text(code), err.message);
+    }
+    ms_str got = stored();
+    assert_true(has_text(got, "reasoning 0|t||0 ||{\"signed\":{\"provider\":\"\""));
+}
+
+/* A step with more members than are compared with each other: of two of one name that are
+ * far apart both stay, and the message has the text. */
+TEST(step_has_all_its_members_when_they_are_many)
+{
+    char members[1200] = "", body[3000];
+    for (int i = 0; i < 80; i++)
+        snprintf(members + strlen(members), 20, ",\"x%d\":%d", i, i);
+    snprintf(body, sizeof body, STEP("0", "{\"type\":\"model_output\"%s}")
+             DELTA("0", "{\"type\":\"text\",\"text\":\"a\"}") STOP("0") COMPLETED("completed"),
+             members);
+    ask_anew();
+    ms_request_desc desc = desc_of("gemini-interactions");
+    assert_int_equal(ms_answer(&desc, ms_str_of(body), NULL, NULL), MS_OK);
+    assert_true(has_text(body_of(&desc, NULL), members));
 }
 
 TEST(answer_is_refused_when_its_description_is_wrong)
@@ -2755,6 +2865,35 @@ TEST(answer_is_stored_when_a_part_is_as_deep_as_a_body_can_be)
     }
 }
 
+/* With too little memory an odd answer is a code, whole and in parts; nothing of a whole one
+ * is stored, and no message of a stream is complete. */
+static ms_result odd_answer_low_memory(void *answer, ms_arena *in)
+{
+    const answer_case *c = (const answer_case *)answer;
+    bool streams = c->messages == 1;
+    ms_answer_stream a;
+    ms_cursor it;
+    ms_query query = query_of(CHAT, 0);
+    (void)open_store(NULL);
+    ms_request_desc desc = desc_of(c->provider);
+    desc.arena = in;
+    ms_result code = streams ? ms_answer_begin(&a, &desc, NULL)
+                             : ms_answer(&desc, ms_str_of(c->stream), NULL, NULL);
+    size_t len = strlen(c->stream), part = len / 3 + 1;
+    if (streams && code == MS_OK) {
+        for (size_t at = 0; at < len && code == MS_OK; at += part)
+            code = ms_answer_feed(&a, ms_str_n(c->stream + at, at + part < len ? part : len - at), NULL);
+        ms_result ends = ms_answer_end(&a, NULL, NULL);
+        assert_true(code == MS_OK || ends == code);
+        code = ends;
+    }
+    if (code == MS_OK) assert_true(ms_str_equal(stored(), ms_str_of(c->sent)));
+    if (code == MS_OK) return code;
+    EACH (msg, store, &query, &it)
+        assert_true(streams && (ms_flags(msg) & MS_FLAG_UNFINISHED));
+    return code;
+}
+
 /* A row of tests/tables/answers_odd.jsonl. */
 static void answer_is_stored_as_its_row_has_it(void **state)
 {
@@ -2771,11 +2910,14 @@ static void answer_is_stored_as_its_row_has_it(void **state)
         if (!ms_str_equal(got, ms_str_of(row_text(r, "stored"))))
             fail_msg("in parts of %zu:\n%.*s", size, (int)got.len, got.ptr);
     }
+    c.sent = row_text(r, "stored");
+    for (c.messages = 0; c.messages < 2; c.messages++) /* whole, as a stream */
+        assert_true(low_memory(odd_answer_low_memory, &c, 24) > 0);
 }
 
 int main(void)
 {
-    static table_row rows[32];
+    static table_row rows[64];
     size_t n = load_table("tests/tables/answers_odd.jsonl", "", rows, COUNT(rows));
     load_answers();
     add_table(rows, n, answer_is_stored_as_its_row_has_it);

@@ -284,6 +284,11 @@ TEST(breakpoints_are_four_at_most)
         {"bedrock", "[{\"toolSpec\":{\"name\":\"read\",\"inputSchema\":{\"json\":{}}}}]", NULL,
          "\"system\":[{\"text\":\"s\"},{\"cachePoint\":{\"type\":\"default\"}}]", 3,
          MS_CACHE_5M, true},
+        {"bedrock", "[{\"toolSpec\":{\"name\":\"read\",\"inputSchema\":{\"json\":{}}}},{\"cachePoint\":{"
+         "\"type\":\"default\"}}]", NULL, "{\"json\":{}}}},{\"cachePoint\":{\"type\":\"default\"}}]}",
+         2, MS_CACHE_5M, false},
+        {"anthropic", "[{\"name\":\"a\",\"input_schema\":{},\"cache_control\":{\"type\":"
+         "\"ephemeral\"}}]", NULL, NULL, 2, MS_CACHE_5M, false},
         {"anthropic", NULL, NULL, "\"system\":\"s\"", 0, MS_CACHE_OFF, true},
     };
     for (size_t i = 0; i < COUNT(wanted); i++) {

@@ -909,6 +909,156 @@ TEST(compaction_without_memory_appends_nothing)
     store_close(&s);
 }
 
+/* In an arena of any size a plan and its request are whole, or there is none; a compaction
+ * is appended, or nothing is. */
+TEST(compaction_is_whole_or_none_when_memory_ends)
+{
+    static char memory[128 * 1024];
+    static const char body[] = "{\"type\":\"message\",\"model\":\"m\",\"stop_reason\":\"compaction\","
+                               "\"content\":[{\"type\":\"compaction\",\"content\":\"SUM\"}]}";
+    for (int step = 0; step < 3; step++) {
+        test_store s = heap();
+        ms_error err;
+        for (unsigned i = 0; i < 4; i++) add_turn(s.store, CHAT, i);
+        ms_request_desc ask = ask_of(s.store, CHAT, "anthropic");
+        (void)compacts(&ask, 4, "FIRST");
+        ms_compaction_plan plan = plan_of(&ask, 30);
+        uint64_t before = messages_of(s.store, CHAT), seq = 0;
+        ms_result code = MS_E_ARENA;
+        for (size_t room = 0; code != MS_OK && room < sizeof memory; room += 16) {
+            ms_arena own;
+            ms_compaction_plan again;
+            ms_buf out = {&arena, NULL, 0, 0};
+            const ms_compaction c = {.body = ms_str_of(body), .upto = plan.upto};
+            test_arena_init_fixed(&own, memory, room);
+            ask.arena = &own;
+            if (step == 0) code = ms_compact_plan(&ask, 30, &again, &err);
+            if (step == 1)
+                code = ms_compact_request(&ask, &plan, ms_str_n(NULL, 0), ms_buf_write, &out, &err);
+            if (step == 2) code = ms_compact(&ask, &c, &seq, &err);
+            if (code != MS_OK && code != MS_E_ARENA) fail_msg("step %d: %s", step, err.message);
+            if (code != MS_OK) assert_int_equal(err.code, MS_E_ARENA);
+            if (step == 0) assert_int_equal(again.upto, code == MS_OK ? plan.upto : 0);
+            if (step == 1)
+                assert_int_equal(has_text(ms_buf_text(&out), "summarize"), code == MS_OK);
+            assert_int_equal(seq != 0, step == 2 && code == MS_OK);
+            assert_int_equal(messages_of(s.store, CHAT) - before, seq != 0);
+        }
+        assert_int_equal(code, MS_OK);
+        store_close(&s);
+    }
+}
+
+/* What a compaction is made of: its items with a provider and a model of their own, or of
+ * no name; and of an answer with thinking, several texts or nothing but thinking. */
+TEST(compaction_is_made_of_what_is_given)
+{
+    const struct {
+        ms_compaction c;
+        bool nameless;
+        ms_result code;
+        const char *extra, *content;
+    } rows[] = {
+        {{.items = MS_STR("[{\"a\":1}]"), .provider = MS_STR("p"), .model = MS_STR("n")}, false,
+         MS_OK, "\"signed\":{\"provider\":\"p\",\"model\":\"n\"}", ""},
+        {{.items = MS_STR("[{\"a\":1}]"), .model = MS_STR("")}, true, MS_OK,
+         "\"signed\":{\"provider\":\"\"}", ""},
+        {{.summary = MS_STR("s"), .items = MS_STR("[]")}, false, MS_OK, "\"items\":[]", "s"},
+        {{.body = MS_STR("{\"choices\":[{\"message\":{\"reasoning\":\"hm\",\"content\":\"s\"},"
+                         "\"finish_reason\":\"stop\"}]}")}, false, MS_OK, "\"keep\":8", "s"},
+        {{.body = MS_STR("{\"choices\":[{\"message\":{\"content\":[{\"type\":\"text\",\"text\":\"a\"},"
+                         "{\"type\":\"x\",\"y\":1}]},\"finish_reason\":\"stop\"}]}")}, false, MS_OK,
+         "\"keep\":8", "a"},
+        {{.body = MS_STR("{\"choices\":[{\"message\":{\"reasoning\":\"hm\"},\"finish_reason\":"
+                         "\"stop\"}]}")}, false, MS_E_MISSING, NULL, NULL},
+        {{.body = MS_STR("{\"choices\":[]}"), .items = MS_STR("[]")}, false, MS_E_ARGUMENT, NULL,
+         NULL},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        test_store s = heap();
+        ms_error err;
+        uint64_t seq = 0;
+        const ms_msg *msg;
+        for (unsigned n = 0; n < 3; n++) add_turn(s.store, CHAT, n);
+        ms_request_desc ask = ask_of(s.store, CHAT, "openai");
+        ms_profile own = *ask.profile;
+        if (rows[i].nameless) own.name = NULL;
+        ask.profile = &own;
+        ms_compaction c = rows[i].c;
+        c.upto = 4;
+        ms_result code = ms_compact(&ask, &c, &seq, &err);
+        if (code != rows[i].code) fail_msg("row %zu: %s", i, err.message);
+        assert_int_equal(messages_of(s.store, CHAT), code == MS_OK ? 13 : 12);
+        if (code == MS_OK) {
+            assert_int_equal(ms_get_by_seq(s.store, seq, &arena, &msg, &err), MS_OK);
+            ms_envelope m = ms_envelope_of(msg);
+            if (!has_text(m.extra, rows[i].extra)) fail_msg("%.*s", (int)m.extra.len, m.extra.ptr);
+            same_text(m.content.text, ms_str_of(rows[i].content));
+        }
+        store_close(&s);
+    }
+}
+
+/* Texts of an answer of Anthropic are paragraphs of one summary; a block between them is no
+ * part of it. */
+TEST(summary_has_all_texts_of_its_answer)
+{
+    test_store s = heap();
+    ms_error err;
+    for (unsigned n = 0; n < 3; n++) add_turn(s.store, CHAT, n);
+    ms_request_desc ask = ask_of(s.store, CHAT, "anthropic");
+    const ms_compaction c = {.upto = 4, .body = MS_STR(
+        "{\"type\":\"message\",\"content\":[{\"type\":\"text\",\"text\":\"one\"},{\"type\":\"x\"},"
+        "{\"type\":\"text\",\"text\":\"two\"}],\"stop_reason\":\"end_turn\"}")};
+    must_ok(ms_compact(&ask, &c, NULL, &err), &err, "compact");
+    assert_true(has_text(body_of(&ask, NULL), "one\\n\\ntwo"));
+    store_close(&s);
+}
+
+/* A compaction in a memory is appended to its store, also with usage; without a source, or
+ * with two, each call is refused. */
+TEST(compaction_needs_a_store_or_a_memory)
+{
+    test_store s = heap();
+    ms_error err;
+    ms_memory memory;
+    ms_compaction_plan plan = {.upto = 4};
+    ms_buf out = {&arena, NULL, 0, 0};
+    uint64_t seq = 0;
+    for (unsigned n = 0; n < 3; n++) add_turn(s.store, CHAT, n);
+    ms_request_desc ask = ask_of(s.store, CHAT, "openai"), none = ask;
+    const ms_compaction text = {.upto = 4, .summary = MS_STR("s")};
+    ms_cursor it;
+    ms_query q = {.location = CHAT};
+    assert_int_equal(ms_query_open(s.store, &q, &it, NULL), MS_OK);
+    for (int i = 0; i < 3; i++) {
+        none.store = i == 0 ? s.store : NULL;
+        none.location = i == 0 ? ms_str_n(NULL, 0) : CHAT;
+        none.cursor = i == 2 ? &it : NULL;
+        assert_int_equal(ms_compact_plan(&none, 30, &plan, &err), MS_E_ARGUMENT);
+        assert_int_equal(ms_compact(&none, &text, NULL, &err), MS_E_ARGUMENT);
+        assert_int_equal(ms_compact_request(&none, &plan, MS_STR("p"), ms_buf_write, &out, &err),
+                         MS_E_ARGUMENT);
+    }
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    assert_int_equal(out.len, 0);
+    assert_int_equal(messages_of(s.store, CHAT), 12);
+    ms_memory_init(&memory, s.store, CHAT, MS_STR("ann"));
+    ask.store = NULL;
+    ask.memory = &memory;
+    const ms_compaction c = {.upto = 4, .body = MS_STR(
+        "{\"choices\":[{\"message\":{\"content\":\"s\"},\"finish_reason\":\"stop\"}],\"usage\":{"
+        "\"prompt_tokens\":9}}")};
+    must_ok(ms_compact(&ask, &c, &seq, &err), &err, "compact");
+    ms_query notes = {.location = CHAT, .raw = MS_RAW_NOTES, .about_seq = seq};
+    ms_usage u = {0};
+    assert_int_equal(ms_query_open(s.store, &notes, &it, NULL), MS_OK);
+    assert_true(ms_usage_of(ms_next(&it), &u));
+    assert_int_equal(u.input_tokens, 9);
+    assert_int_equal(ms_cursor_close(&it, NULL), MS_OK);
+    store_close(&s);
+}
+
 /* A summary for which the arena has no room: the error is written, wherever it ends. */
 TEST(summary_without_room_writes_the_error)
 {

@@ -469,6 +469,10 @@ TEST(parts_become_the_forms_that_requests_know)
                              {.file_id = MS_STR("file-2"), .mime = MS_STR("image/png"),
                               .provider = MS_STR("openai-responses")},
                              {.file_id = MS_STR("file_3"), .name = MS_STR("n"),
+                              .provider = MS_STR("anthropic")},
+                             {.url = MS_STR("https://example.org/b"),
+                              .mime = MS_STR("image/gif")},
+                             {.file_id = MS_STR("file_4"), .mime = MS_STR("audio/wav"),
                               .provider = MS_STR("anthropic")}};
     parts_must_be(parts, COUNT(parts),
                   "[{\"type\":\"text\",\"text\":\"look \\\"here\\\"\"},"
@@ -489,8 +493,12 @@ TEST(parts_become_the_forms_that_requests_know)
                   "{\"type\":\"input_file\",\"file_id\":\"file-1\"},"
                   "{\"type\":\"input_image\",\"file_id\":\"file-2\"},"
                   "{\"type\":\"document\",\"source\":{\"type\":\"file\",\"file_id\":"
-                  "\"file_3\"},\"title\":\"n\"}]");
+                  "\"file_3\"},\"title\":\"n\"},"
+                  "{\"type\":\"image_url\",\"image_url\":{\"url\":\"https://example.org/b\"}},"
+                  "{\"type\":\"document\",\"source\":{\"type\":\"file\",\"file_id\":"
+                  "\"file_4\"}}]");
     parts_must_be(parts, 0, "[]");
+    parts_must_be(NULL, 0, "[]");
 }
 
 /* What ms_parts writes, each provider gets in its own form, or a text and a count. */
@@ -605,6 +613,97 @@ TEST(files_of_any_name_and_place_are_taken)
         }
         sound_for_all(&everything, &h);
         (void)reset(NULL);
+    }
+}
+
+/* Content in any spelling: what of it is sent, and how many parts become a text. */
+TEST(parts_of_odd_spellings_are_taken_or_named)
+{
+#define LONG_130                                                                           \
+    "0123456789012345678901234567890123456789012345678901234567890123456789"             \
+    "012345678901234567890123456789012345678901234567890123456789"
+#define TEXT_DOCUMENT(data) "{\"type\":\"document\",\"title\":\"n.txt\",\"source\":{\"type\":\"base64\","   \
+                            "\"media_type\":\"text/plain\",\"data\":\"" data "\"}}"
+    static const struct {
+        const char *provider, *content, *has;
+        unsigned wrapped;
+    } wanted[] = {
+        /* bytes that are no base64 */
+        {"openai", "[{\"type\":\"image_url\",\"image_url\":{\"url\":\"data:image/png;base64,=\"}}]",
+         "[image_url left out]", 1},
+        {"openai", "[{\"type\":\"image_url\",\"image_url\":{\"url\":\"data:image/png;base64,AAAAA\"}}]",
+         "[image_url left out]", 1},
+        {"openai", "[" TEXT_DOCUMENT("!!!") "]", "[document left out]", 1},
+        {"openai", "[{\"type\":\"image_url\",\"image_url\":{\"url\":\"data:" LONG_130
+         ";base64,AAAA\"}}]", "[image_url left out]", 1},
+        /* a document of text: as a text, with its name; without a word its name alone */
+        {"openai", "[" TEXT_DOCUMENT("fn4+") "]", "[n.txt]\\n~~>", 1},
+        {"anthropic", "[" TEXT_DOCUMENT("ICA=") "]", "[n.txt]\\n  ", 1},
+        {"anthropic", "[{\"document\":{\"name\":\"n\",\"format\":\"txt\",\"source\":{\"text\":"
+         "\"hello\"}}}]", "\"type\":\"text\",\"media_type\":\"text/plain\",\"data\":\"hello\"", 0},
+        /* of two places of a file the bytes count; another text in a picture does not */
+        {"anthropic", "[{\"type\":\"image\",\"data\":\"QUJD\",\"mimeType\":\"image/png\",\"uri\":"
+         "\"https://example.org/a\"}]", "\"data\":\"QUJD\"", 0},
+        {"anthropic", "[{\"image\":{\"format\":\"png\",\"text\":\"alt\",\"source\":{\"bytes\":\"QUJD\"}}}]",
+         "\"media_type\":\"image/png\",\"data\":\"QUJD\"", 0},
+        /* members of a document that Claude does not take so */
+        {"anthropic", "[{\"type\":\"document\",\"context\":\"\",\"citations\":\"x\",\"source\":{"
+         "\"media_type\":\"application/pdf\",\"data\":\"JVBERg==\"}}]",
+         "\"media_type\":\"application/pdf\",\"data\":\"JVBERg==\"}}]", 0},
+        /* files that the provider has no form for */
+        {"openai", "[{\"kind\":\"image-url\",\"url\":\"https://example.org/a\",\"media_type\":"
+         "\"image/x-odd\"}]", "[image-url left out]", 1},
+        {"openai", "[{\"type\":\"input_file\",\"file_id\":\"\"}]", "[input_file left out]", 1},
+        {"openai", "[{\"kind\":\"video-url\",\"url\":\"https://example.org/v\"}]",
+         "[video-url left out]", 1},
+        {"openai", "[{\"type\":\"redacted_thinking\",\"data\":\"x\"},{\"type\":\"text\",\"text\":\"a\"}]",
+         "\"content\":\"a\"", 0},
+        /* a member that is the file itself */
+        {"anthropic", "[{\"type\":\"file\",\"file\":\"https://example.org/a.pdf\"}]",
+         "\"type\":\"url\",\"url\":\"https://example.org/a.pdf\"", 0},
+        {"openai", "[{\"type\":\"input_audio\",\"input_audio\":\"data:audio/wav;base64,UklGRg==\"}]",
+         "\"data\":\"UklGRg==\",\"format\":\"wav\"", 0},
+        /* one part without a list, and data that is none */
+        {"anthropic", "{\"type\":\"document\",\"data\":\"JVBERg==\",\"mime_type\":\"application/pdf\"}",
+         "\"media_type\":\"application/pdf\",\"data\":\"JVBERg==\"", 0},
+        {"openai", "{\"type\":\"text\",\"text\":\"a\"}", "\"content\":\"a\"", 0},
+        {"openai", "{\"text\":\"a\"}", "\"content\":\"{\\\"text\\\":\\\"a\\\"}\"", 0},
+        {"openai", "{\"type\":\"redacted_thinking\",\"data\":\"x\"}",
+         "\"{\\\"type\\\":\\\"redacted_thinking\\\",\\\"data\\\":\\\"x\\\"}\"", 0},
+    };
+    for (size_t i = 0; i < COUNT(wanted); i++) {
+        ms_project_report report;
+        history h = history_of(1);
+        add(&h, ms_user_message(ms_json(ms_str_of(wanted[i].content))));
+        const ms_profile *profile = profile_of(wanted[i].provider);
+        ms_str body = sound(profile, &everything, &h);
+        (void)projected(profile, &everything, &h, 1, &report, NULL);
+        if (!has_text(body, wanted[i].has) || report.wrapped != wanted[i].wrapped)
+            fail_msg("row %zu: %llu wrapped\n%.*s", i, (unsigned long long)report.wrapped,
+                     (int)body.len, body.ptr);
+    }
+}
+
+/* Results are data unless they are a picture, or a document in an object of its own. */
+TEST(objects_of_tools_are_data)
+{
+    static const struct {
+        const char *content;
+        bool data;
+    } wanted[] = {
+        {"{\"type\":\"text\",\"text\":\"a\"}", true}, {"{\"text\":\"a\"}", true},
+        {"{\"type\":\"document\",\"data\":\"JVBERg==\",\"mime_type\":\"application/pdf\"}", true},
+        {"{\"type\":\"image\",\"data\":\"QUJD\",\"mimeType\":\"image/png\"}", false},
+        {"{\"type\":\"document\",\"source\":{\"type\":\"base64\",\"media_type\":\"application/pdf\","
+         "\"data\":\"JVBERg==\"}}", false},
+    };
+    for (size_t i = 0; i < COUNT(wanted); i++) {
+        history h = history_of(2);
+        add(&h, action("x", "f"));
+        add(&h, observation("x", ms_json(ms_str_of(wanted[i].content))));
+        ms_str body = sound(profile_of("anthropic"), &everything, &h);
+        if (has_text(body, "{\\\"t") != wanted[i].data)
+            fail_msg("row %zu: %.*s", i, (int)body.len, body.ptr);
     }
 }
 

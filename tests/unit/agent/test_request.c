@@ -196,6 +196,7 @@ TEST(request_is_refused_when_its_model_or_max_tokens_is_missing)
         {9, NULL, MS_OK}, {9, "{\"max_tokens\":\"9\"}", MS_E_KIND},
         {2000, "{\"thinking\":{\"budget_tokens\":1999}}", MS_OK},
         {2000, "{\"thinking\":{\"budget_tokens\":2000}}", MS_E_ARGUMENT},
+        {2000, "{\"thinking\":{\"type\":\"adaptive\"}}", MS_OK},
         {2000, "{\"max_tokens\":9,\"thinking\":{\"budget_tokens\":9}}", MS_E_ARGUMENT},
         {9, "{\"max_tokens\":2001,\"thinking\":{\"budget_tokens\":2000}}", MS_OK}};
     add(ms_user_message(ms_text("u")));
@@ -278,6 +279,8 @@ TEST(request_is_refused_when_its_tools_have_what_every_provider_refuses)
          "tools[0].input_schema", "tool 'x' has no schema"},
         {"anthropic", "[" SCHEMA("a") "," SCHEMA("my tool!") "]", MS_E_ARGUMENT,
          "tools[1].name", "is 'my tool!', this provider takes letters, digits and _-"},
+        {"anthropic", "[" SCHEMA("a{b") "]", MS_E_ARGUMENT, "tools[0].name", "is 'a{b'"},
+        {"anthropic", "[{\"type\":null,\"name\":\"x\",\"input_schema\":{}}]", MS_OK, NULL, NULL},
         {"anthropic", "[" SCHEMA(NAME_64 NAME_64 "x") "]", MS_E_TOO_LARGE, "tools[0].name",
          "has 129 bytes, this provider takes at most 128"},
         {"anthropic", "[" SCHEMA(NAME_64 NAME_64) "]", MS_OK, NULL, NULL},
@@ -363,6 +366,71 @@ TEST(request_is_refused_when_the_last_of_many_tools_has_the_name_of_another)
         desc.tools = ms_str_of(tools);
         if (equal[k] == MANY) (void)body_of(&desc, NULL);
         else must_refuse(&desc, MS_E_ARGUMENT, "tools[300].name", "have one name");
+    }
+}
+
+/* Names of which many seem equal at first, and a tool without a name. */
+TEST(request_is_written_when_its_tools_have_many_names)
+{
+    enum { MANY = 500 };
+    static char tools[MANY * 64];
+    size_t n = (size_t)snprintf(tools, sizeof tools, "[{\"type\":\"mcp_toolset\"}");
+    add(ms_user_message(ms_text("u")));
+    for (uint32_t i = 0; i < MANY; i++)
+        n += (size_t)snprintf(tools + n, sizeof tools - n, ",{\"name\":\"f%x\",\"input_schema\":{}}",
+                              (unsigned)(i * i * 2654435761u + i));
+    snprintf(tools + n, sizeof tools - n, "]");
+    ms_request_desc desc = desc_of("anthropic");
+    desc.tools = ms_str_of(tools);
+    ms_str body = body_of(&desc, NULL);
+    assert_true(has_text(body, tools));
+}
+
+/* A profile that a program made may have no name: errors say so in words. */
+TEST(request_is_refused_when_its_profile_without_a_name_contradicts_itself)
+{
+    ms_profile own = *ms_profile_find(MS_STR("anthropic"));
+    ms_compaction_plan plan = {.upto = 1};
+    ms_buf out = {.arena = &arena};
+    ms_error err;
+    add(ms_user_message(ms_text("u")));
+    own.name = NULL;
+    ms_request_desc desc = desc_of("anthropic");
+    desc.profile = &own;
+    desc.opts.model = MS_STR("m");
+    desc.tools = MS_STR("[{\"name\":\"a b\",\"input_schema\":{}}]"); /* not judged */
+    assert_int_equal(ms_request(&desc, ms_buf_write, &out, NULL, &err), MS_OK);
+    own.system = MS_SYSTEM_ANYWHERE;
+    must_refuse(&desc, MS_E_ARGUMENT, "profile.system", "profile of the request: this wire");
+    own = *ms_profile_find(MS_STR("openai"));
+    own.name = NULL;
+    desc.tools = ms_str_of(NULL);
+    assert_int_equal(ms_compact_request(&desc, &plan, ms_str_of(NULL), ms_buf_write, &out, &err),
+                     MS_E_ARGUMENT);
+    assert_string_equal(err.message, "profile of the request has no form of its own for "
+                                     "compactions: pass a prompt, as MS_COMPACT_PROMPT");
+}
+
+/* What a request that refers to the one before writes by itself. */
+TEST(request_is_refused_when_extra_has_what_opts_previous_writes)
+{
+    static const struct {
+        const char *provider, *extra, *says; /* says NULL: it is written */
+    } rows[] = {
+        {"openai-responses", "{\"store\":false}", "the request writes store by itself"},
+        {"openai-responses", "{\"previous_response_id\":\"r\"}", "writes previous_response_id"},
+        {"openai-responses", "{\"user\":\"x\"}", NULL},
+        {"openai", "{\"user\":\"x\"}", NULL}, /* it has all messages */
+        {"openai", "{\"store\":false}", NULL},
+    };
+    add(ms_user_message(ms_text("u")));
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        ms_request_desc desc = desc_of(rows[i].provider);
+        desc.opts.model = MS_STR("m");
+        desc.opts.previous = true;
+        desc.extra = ms_str_of(rows[i].extra);
+        if (rows[i].says != NULL) must_refuse(&desc, MS_E_ARGUMENT, "opts.previous", rows[i].says);
+        else assert_true(has_text(body_of(&desc, NULL), "\"u\""));
     }
 }
 
@@ -718,6 +786,9 @@ TEST(calls_wait_until_they_have_a_result_or_their_agent_went_on)
         {"U1 Ia Ia Ca Ca Ra", "f({})#a;unfinished 2;"},
         {"U1 Ia Ca Ra Ra", ""},
         {"U1 Ia Ia Ra", "unfinished 1;"},
+        {"U1 Jb", "f({})#b;"},                  /* what it continues is gone */
+        {"U1 Jb Jc U2 Jd", "f({})#b;f({})#c;f({})#d;"},
+        {"U1 A1bob Jbann", "f({})#b@ann;"},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         (void)open_store(NULL);
@@ -901,6 +972,133 @@ TEST(calls_are_not_listed_when_a_message_is_damaged_or_an_argument_is_missing)
     ms_close(small);
 }
 
+/* In an arena of any size: all calls, or the error of the arena. */
+TEST(calls_are_all_listed_or_none_when_memory_ends)
+{
+    static char memory[64 * 1024];
+    static const char *const words[] = {"U1", "Caann", "Jbann", "Ccann"};
+    ms_memory of_ann;
+    ms_envelope m = call(NULL, "g");
+    for (size_t i = 0; i < COUNT(words); i++) add(short_message(words[i]));
+    m.agent_key = MS_STR("ann");
+    m.flags = MS_FLAG_JOINED;
+    add(m);
+    ms_memory_init(&of_ann, store, CHAT, MS_STR("ann"));
+    for (int way = 0; way < 2; way++) {
+        ms_result code = MS_E_ARENA;
+        for (size_t room = 0; code != MS_OK && room < sizeof memory; room += 8) {
+            ms_request_desc desc = desc_of("openai");
+            ms_calls calls;
+            ms_arena own;
+            ms_error err;
+            if (way == 1) desc.store = NULL, desc.memory = &of_ann;
+            test_arena_init_fixed(&own, memory, room);
+            code = ms_pending(&desc, &own, &calls, &err);
+            if (code != MS_OK && code != MS_E_ARENA) fail_msg("%s", err.message);
+            assert_int_equal(calls.count, code == MS_OK ? 4 : 0);
+        }
+        assert_int_equal(code, MS_OK);
+    }
+}
+
+/* In an arena of any size: a whole request, or nothing written and the error of the arena;
+ * also where a memory is read, and where the history is empty. */
+TEST(request_is_whole_or_none_when_memory_ends)
+{
+    static char memory[256 * 1024];
+    ms_memory of_all;
+    add(ms_user_message(ms_text("u")));
+    add(call("a", "f"));
+    add(ms_observation(ms_text("r"), MS_STR("a")));
+    add(ms_user_message(ms_text("v")));
+    ms_envelope compaction = ms_message(MS_T_COMPACTION, ms_text("sum"));
+    compaction.extra = MS_STR("{\"compaction\":{\"keep\":1}}");
+    add(compaction);
+    ms_memory_init(&of_all, store, CHAT, MS_STR("ann"));
+    for (int way = 0; way < 4; way++) {
+        ms_result want = way < 2 ? MS_OK : MS_E_NOT_FOUND, code = MS_E_ARENA;
+        for (size_t room = 0; code != want && room < sizeof memory; room += 16) {
+            ms_request_desc desc = desc_of("openai");
+            ms_arena own;
+            ms_error err;
+            ms_buf out = {.arena = &arena};
+            if (way >= 2) of_all.location = desc.location = MS_STR("none");
+            if (way % 2 == 1) desc.store = NULL, desc.memory = &of_all;
+            desc.opts.model = MS_STR("m");
+            desc.opts.system = MS_STR("be kind");
+            test_arena_init_fixed(&own, memory, room);
+            desc.arena = &own;
+            code = ms_request(&desc, ms_buf_write, &out, NULL, &err);
+            if (code != want && code != MS_E_ARENA) fail_msg("way %d: %s", way, err.message);
+            if (code == MS_E_ARENA) assert_int_equal(err.code, MS_E_ARENA);
+            assert_int_equal(has_text(ms_buf_text(&out), "}]}"), code == MS_OK);
+        }
+        assert_int_equal(code, want);
+    }
+}
+
+/* Extra members of odd shapes: what only the maker of a message takes goes back to it where
+ * it is whole, and changes nothing where it is not. */
+TEST(extra_members_of_odd_shapes_go_back_or_change_nothing)
+{
+#define ITEM "{\"type\":\"message\",\"id\":\"msg_1\",\"role\":\"assistant\",\"content\":[]}"
+    static const struct {
+        ms_type type;
+        const char *provider, *content, *extra, *has, *lacks; /* content: JSON, or a text */
+        unsigned left_out;
+    } rows[] = {
+        {MS_T_REASONING, "anthropic", "hm", "{\"signed\":{\"signature\":\"S\"}}", "\"u\"", "\"S\"", 0},
+        {MS_T_REASONING, "anthropic", "hm", "{\"signed\":{\"provider\":\"anthropic\",\"model\":5,"
+         "\"signature\":\"S\"}}", "\"signature\":\"S\"", NULL, 0},
+        {MS_T_ASSISTANT_MESSAGE, "openai-responses", "x", "{\"signed\":{\"provider\":"
+         "\"openai-responses\",\"item\":" ITEM "}}", ITEM, NULL, 0},
+        {MS_T_ASSISTANT_MESSAGE, "openai-responses", "x", "{\"signed\":{\"provider\":"
+         "\"openai-responses\",\"of\":\"1\",\"item\":" ITEM "}}", ITEM, NULL, 0},
+        {MS_T_ASSISTANT_MESSAGE, "openai-responses", "x", "{\"signed\":{\"provider\":"
+         "\"openai-responses\",\"of\":1,\"item\":" ITEM "}}", "\"content\":\"x\"", "msg_1", 0},
+        {MS_T_ASSISTANT_MESSAGE, "openai", "x", "{\"signed\":{\"provider\":\"openai\",\"members\":[1]}}",
+         "{\"role\":\"assistant\",\"content\":\"x\"}", NULL, 0},
+        {MS_T_ASSISTANT_MESSAGE, "anthropic", "x", "{\"signed\":{\"provider\":\"anthropic\",\"members\":{"
+         "\"mine\":1}}}", "\"mine\":1", NULL, 0},
+        {MS_T_ASSISTANT_MESSAGE, "anthropic", "x", "{\"signed\":{\"provider\":\"anthropic\",\"of\":\"1\","
+         "\"members\":{\"mine\":1}}}", "\"mine\":1", NULL, 0},
+        {MS_T_ASSISTANT_MESSAGE, "anthropic", "x", "{\"signed\":{\"provider\":\"anthropic\",\"of\":1,"
+         "\"members\":{\"mine\":1}}}", "\"content\":\"x\"", "mine", 0},
+        {MS_T_ASSISTANT_MESSAGE, "openai", "x", "{\"citations\":[1]}",
+         "{\"role\":\"assistant\",\"content\":\"x\"}", NULL, 0},
+        {MS_T_ACTION, "openai", "x", "{\"signed\":{\"provider\":\"openai\",\"kind\":\"other\"}}",
+         "\"type\":\"function\",\"function\":{\"name\":\"f\"", NULL, 0},
+        {MS_T_MULTIMODAL_PART, "anthropic", "{\"type\":\"web_search_call\"}",
+         "{\"signed\":{\"provider\":\"openai-responses\"}}", "u\\n\\nv", "web_search_call", 1},
+        {MS_T_MULTIMODAL_PART, "anthropic", "[7,{\"type\":\"text\",\"text\":\"t\"}]", NULL,
+         "{\"role\":\"assistant\",\"content\":\"t\"}", NULL, 1}, /* a number is no block */
+        {MS_T_MULTIMODAL_PART, "anthropic", "[\"s\",{\"type\":\"text\",\"text\":\"t\"}]", NULL,
+         "{\"role\":\"assistant\",\"content\":\"s\\n\\nt\"}", NULL, 0},
+        {MS_T_COMPACTION, "openai", "sum", "{\"compaction\":{\"keep\":0,\"items\":{}}}", "sum", "\"u\"",
+         0},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        ms_project_report report;
+        const char *text = rows[i].content;
+        ms_envelope m = rows[i].type == MS_T_ACTION ? call("c", "f") : ms_message(rows[i].type, ms_text(text));
+        m.content.json = text[0] == '{' || text[0] == '[';
+        if (rows[i].type == MS_T_MULTIMODAL_PART) m.role = MS_ROLE_ASSISTANT;
+        m.extra = ms_str_of(rows[i].extra);
+        (void)open_store(NULL);
+        add(ms_user_message(ms_text("u")));
+        add(m);
+        if (rows[i].type == MS_T_REASONING) add(ms_assistant_message(ms_text("x")));
+        add(ms_user_message(ms_text("v")));
+        ms_request_desc desc = desc_of(rows[i].provider);
+        desc.opts.thinking = true;
+        ms_str body = body_of(&desc, &report);
+        if (!has_text(body, rows[i].has) || (rows[i].lacks != NULL && has_text(body, rows[i].lacks)) ||
+            report.raw_left_out != rows[i].left_out)
+            fail_msg("row %zu: %llu left out\n%.*s", i, (unsigned long long)report.raw_left_out,
+                     (int)body.len, body.ptr);
+    }
+}
+
 /* What is listed is what the next request makes a result up for. */
 TEST(calls_that_wait_are_those_that_a_request_makes_results_for)
 {
@@ -993,6 +1191,7 @@ TEST(thinking_goes_to_its_model_alone_whatever_its_date)
         {"claude-x", true}, {"claude-x-20250805", true}, {"claude-x-2025-08-05", true},
         {"claude-x@20250805", true}, {"router/claude-x-latest", true},
         {"claude-x-20250805:thinking", true}, {"claude-x-20250805-v1:0", true},
+        {"claude-x-20250805-v1", true}, {"claude-x-20250805v1", false},
         {"claude-x-20250805-v1-mini", false}, {"claude-x-2025-mini", false}, {"claude-x-0528-qwen3", false},
         {"claude-x-mini", false}, {"claude-xl", false},
     };

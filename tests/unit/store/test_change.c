@@ -673,6 +673,29 @@ TEST(a_stream_ends_as_text_when_its_arguments_are_too_deep)
 }
 
 /* A note needs a kind, not a value: absent and empty are read as they were written. */
+/* Content that is JSON cannot grow, nor can arguments: nothing begins. Text can, also by
+ * nothing. */
+TEST_WITH(ON_EVERY_STORE, stream_adds_to_text_alone)
+{
+    test_store s = store_open((store_kind *)*state, NULL);
+    ms_stream stream;
+    ms_stat stat;
+    ms_error err;
+    ms_envelope m = ms_assistant_message(ms_json(MS_STR("{}")));
+    ms_envelope call = ms_action(MS_STR("f"), ms_json(MS_STR("{}")), MS_STR("c"));
+    assert_int_equal(ms_stream_begin(&stream, s.store, JOB, &m, NULL, &err), MS_E_KIND);
+    assert_string_equal(err.path, "content");
+    assert_int_equal(ms_stream_begin(&stream, s.store, JOB, &call, NULL, &err), MS_E_KIND);
+    assert_string_equal(err.path, "args");
+    assert_int_equal(ms_store_stat(s.store, &stat, NULL), MS_OK);
+    assert_int_equal(stat.messages, 0);
+    m.content = ms_text("a");
+    assert_int_equal(ms_stream_begin(&stream, s.store, JOB, &m, NULL, &err), MS_OK);
+    assert_int_equal(ms_stream_feed(&stream, MS_STR(""), &err), MS_OK);
+    assert_int_equal(ms_stream_end(&stream, NULL, NULL, &err), MS_OK);
+    store_close(&s);
+}
+
 TEST_WITH(ON_EVERY_STORE, note_without_a_value_is_read_without_one)
 {
     test_store s = store_open((store_kind *)*state, NULL);
