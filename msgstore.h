@@ -2153,8 +2153,9 @@ typedef struct ms_rewrite {
  * makes its index: tens of milliseconds for 32 MiB (4 times the segment size), which such
  * a segment has here. The first call creates the new file. The call that reaches the end
  * verifies and syncs the copy, as long as the disk takes, and sets *more to false. A
- * further call does the same for messages appended since. MS_E_CONFLICT: a message was
- * redacted meanwhile; end the rewrite and begin again. After any error end it. */
+ * further call does the same for messages appended since, and for changes. MS_E_CONFLICT:
+ * a message was redacted meanwhile; end the rewrite and begin again. After any error end
+ * it. */
 MS_API ms_result ms_rewrite_run(ms_rewrite *rewrite, uint32_t budget_us, bool *more,
                                 ms_error *err);
 
@@ -2166,7 +2167,8 @@ MS_API ms_result ms_rewrite_run(ms_rewrite *rewrite, uint32_t budget_us, bool *m
  * had a failed sync, or is another log. Messages that were not durable in the source
  * become durable with the next sync, which syncs the folder, too. MS_E_BUSY: a run is
  * missing, or the source was synced after it; the rewrite goes on. MS_E_DAMAGED: *fresh
- * is open, see ms_log_rewrite. After other errors *fresh is NULL, and the source goes on
+ * is open, see ms_log_rewrite. MS_E_CONFLICT: a message was redacted; or the source is no
+ * log, and was written to since the first run. After other errors *fresh is NULL, and the source goes on
  * as before. */
 MS_API ms_result ms_rewrite_end(ms_rewrite *rewrite, ms_store **fresh, ms_error *err);
 
@@ -9431,6 +9433,10 @@ static MS__NOINLINE ms_result ms__copy_since(ms__copying *c, const ms_msg *msg,
     ms_kind kind = ms_kind_of(msg);
     bool message = kind == MS_KIND_MESSAGE;
     bool kept = message ? ms__keeps(c, msg) : ms__kept_find(c, m.location, &k);
+    /* the copy may have what that erases */
+    if (kind == MS_KIND_AMEND && ms__redact_keeps(msg))
+        return ms__fail(err, MS_E_CONFLICT, "message %u was redacted during the copy: "
+                        "begin it again", ms_seq(msg));
     /* left out: the copy would have it as a change */
     bool repeats = (!MS__SMALL || MS__LOG) &&
                    ms__facts_left(ms__bytes(msg)) == MS__FACTS_ALL;
@@ -22699,14 +22705,15 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
  *               the first ones are clustered ([log-index]), some 256 MiB at a time, in a
  *               rewrite in portions 32 MiB, since sorting them and making their index are
  *               one step each. Those that were appended since follow in their order.
- *    4 numbers  Not own: and the numbers that the source has assigned.
+ *    4 numbers  A source that is no log: and the numbers that it has assigned.
  *    5 sync     The copy is on the disk, with its checkpoint. So is the old file, up to
  *               some later end. `covered` is the end of 3.
  *    6 verify   The same: every byte of the copy was read and checked.
  *    ms_rewrite_end
  *    7 mark     Own: the old log is marked. A sync of it that ran has ended before.
- *    8 copy     PATH.compacting: all records. (LO3) is checked: nothing was erased.
- *    9 numbers  As 4, for both. Records of the source that are damaged are missing.
+ *    8 copy     PATH.compacting: all records; of a source that is no log, none more: it
+ *               must be as it was. (LO3) is checked: nothing was erased.
+ *    9 numbers  As 4, of any source. Records of the source that are damaged are missing.
  *   10 sync     As 5, unless the disk has all that (LO1) and (LO2) need.
  *   11 rename   PATH: the new log, with the access rights of the old one. A power loss
  *               may bring the old one back while the folder is not synced.
@@ -22742,7 +22749,8 @@ static ms_result ms__log_store_stat(ms_store *store, ms_stat *out, ms_error *err
  *      too. No handle of the new file reports more before the folder is synced. If the
  *      old file is not the source, has damage, or had a failed sync, the end syncs the
  *      folder at once.
- * (LO3) no message was erased in the old file since the copy began.
+ * (LO3) no message was erased in the source since the copy began: its handle counts that,
+ *      and what other handles erased has a redaction among the records of 3 or 8.
  * The visible bytes of the old file keep their values, so readers may go on reading it
  * after one call has returned MS_E_CONFLICT (ms__reader_replaced).
  * ================================================================================== */
@@ -23396,6 +23404,7 @@ typedef struct ms__rewriting {
     uint64_t erasures; /* of the source, when the copy began */
     uint64_t covered;  /* the copy on the disk contains the source up to here */
     uint64_t verified; /* the copy, up to here */
+    bool once;         /* the copy is made by one call */
     bool unknown;      /* the lineage of the source is */
     bool unsure;       /* the old file may lack bytes that the copy reports as durable */
 } ms__rewriting;
@@ -23554,7 +23563,7 @@ static MS__NOINLINE MS__RARE ms_result ms__rewrite_open(ms__rewriting *w,
     w->fresh = ms__log_of(store);
     MS__TRY(ms__rewrite_lineage(w, source, err));
     ms__copy_begin(&w->copying, store, source, &w->keep, &w->report, &w->arena);
-    w->copying.live = w->own;
+    w->copying.live = source->backend == &ms__log_backend;
     w->copying.least = w->fresh->opts.segment_size / MS__CLOSE_SEGMENT;
     if (source->backend == &ms__log_backend) w->copying.cluster = ms__log_cluster;
     if (w->own) w->erasures = w->old->append.erasures;
@@ -23607,8 +23616,8 @@ static ms_result ms__rewrite_begin(ms_rewrite *rewrite, ms_error *err)
     return code;
 }
 
-/* Fails with MS_E_CONFLICT if a message was erased in the source after the copy began
- * (LO3). */
+/* Fails with MS_E_CONFLICT if a message was erased in an own source after the copy began
+ * (LO3); for other sources ms__copy_since does. */
 static MS__ONCE ms_result ms__rewrite_sound(const ms__rewriting *w, ms_error *err)
 {
     if (!w->own || w->old->append.erasures == w->erasures) return MS_OK;
@@ -23628,6 +23637,10 @@ static ms_result ms__rewrite_copy(ms__rewriting *w, uint64_t start, uint32_t bud
         *upto = w->old->end;
         w->copying.goal = ms__log_places(w->old);
         ms__lock_release(&w->old->lock);
+    } else if (w->copying.live) {
+        ms_stat stat;
+        MS__TRY(ms_store_stat(w->copying.source, &stat, err));
+        w->copying.goal = stat.as_of;
     }
     do MS__TRY(ms__copy_step(&w->copying, budget_us ? 16 : 4096, end, err));
     while (!*end && (!budget_us || os->micros(os->ctx) - start < budget_us));
@@ -23685,7 +23698,7 @@ static ms_result ms__rewrite_run(ms__rewriting *w, uint64_t start, uint32_t budg
     MS__TRY(ms__rewrite_sound(w, err));
     if (!end) return MS_OK;
     /* 4 */
-    if (!w->own) MS__TRY(ms__copy_numbers(&w->copying, err));
+    if (!w->copying.live) MS__TRY(ms__copy_numbers(&w->copying, err));
     /* 5 */
     MS__TRY(ms__rewrite_sync(w, upto, err));
     /* 6 */
@@ -23757,6 +23770,18 @@ static bool ms__rewrite_lacks(const ms__rewriting *w)
     return w->own && w->old->opts.sync != MS_SYNC_EACH && !ms__rewrite_covers(w);
 }
 
+/* Fails if a source that is no log, of which only the state at the first run is copied,
+ * was written to since. */
+static MS__RARE ms_result ms__rewrite_still(const ms__rewriting *w, ms_error *err)
+{
+    ms_stat stat;
+    if (w->copying.live || w->once) return MS_OK;
+    if (ms_store_stat(w->copying.source, &stat, NULL) != MS_OK) return MS_OK;
+    if (stat.as_of == w->copying.mark) return MS_OK;
+    return ms__fail(err, MS_E_CONFLICT, "the source, which is no log, was written to "
+                    "during the copy to '%s': begin it again", w->path);
+}
+
 /* Does steps 7 to 12. *copied: MS_E_DAMAGED if records are missing. */
 static ms_result ms__rewrite_finish(ms__rewriting *w, ms_result *copied, ms_error *err)
 {
@@ -23767,6 +23792,7 @@ static ms_result ms__rewrite_finish(ms__rewriting *w, ms_result *copied, ms_erro
     /* 8 */
     MS__TRY(ms__rewrite_copy(w, 0, 0, &end, &upto, err));
     MS__TRY(ms__rewrite_sound(w, err));
+    MS__TRY(ms__rewrite_still(w, err));
     /* 9 */
     uint64_t copy_end = w->fresh->end;
     *copied = ms__copy_end(&w->copying, err);
@@ -23827,6 +23853,7 @@ MS_API MS__RARE ms_result ms_log_rewrite(ms_store *source, const ms_log_desc *to
     /* 1, 2, and 7: an own log refuses appends during the copy, too */
     MS__TRY(ms__rewrite_begin(&w, err));
     bool own = w.state->own;
+    w.state->once = true;
     ms_result code = own ? ms__hold_mark(w.state, 1, err) : MS_OK;
     /* 3 to 6 */
     while (code == MS_OK && more) code = ms_rewrite_run(&w, 0, &more, err);

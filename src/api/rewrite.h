@@ -74,8 +74,9 @@ typedef struct ms_rewrite {
  * makes its index: tens of milliseconds for 32 MiB (4 times the segment size), which such
  * a segment has here. The first call creates the new file. The call that reaches the end
  * verifies and syncs the copy, as long as the disk takes, and sets *more to false. A
- * further call does the same for messages appended since. MS_E_CONFLICT: a message was
- * redacted meanwhile; end the rewrite and begin again. After any error end it. */
+ * further call does the same for messages appended since, and for changes. MS_E_CONFLICT:
+ * a message was redacted meanwhile; end the rewrite and begin again. After any error end
+ * it. */
 MS_API ms_result ms_rewrite_run(ms_rewrite *rewrite, uint32_t budget_us, bool *more,
                                 ms_error *err);
 
@@ -87,6 +88,7 @@ MS_API ms_result ms_rewrite_run(ms_rewrite *rewrite, uint32_t budget_us, bool *m
  * had a failed sync, or is another log. Messages that were not durable in the source
  * become durable with the next sync, which syncs the folder, too. MS_E_BUSY: a run is
  * missing, or the source was synced after it; the rewrite goes on. MS_E_DAMAGED: *fresh
- * is open, see ms_log_rewrite. After other errors *fresh is NULL, and the source goes on
+ * is open, see ms_log_rewrite. MS_E_CONFLICT: a message was redacted; or the source is no
+ * log, and was written to since the first run. After other errors *fresh is NULL, and the source goes on
  * as before. */
 MS_API ms_result ms_rewrite_end(ms_rewrite *rewrite, ms_store **fresh, ms_error *err);

@@ -498,6 +498,10 @@ static MS__NOINLINE ms_result ms__copy_since(ms__copying *c, const ms_msg *msg,
     ms_kind kind = ms_kind_of(msg);
     bool message = kind == MS_KIND_MESSAGE;
     bool kept = message ? ms__keeps(c, msg) : ms__kept_find(c, m.location, &k);
+    /* the copy may have what that erases */
+    if (kind == MS_KIND_AMEND && ms__redact_keeps(msg))
+        return ms__fail(err, MS_E_CONFLICT, "message %u was redacted during the copy: "
+                        "begin it again", ms_seq(msg));
     /* left out: the copy would have it as a change */
     bool repeats = (!MS__SMALL || MS__LOG) &&
                    ms__facts_left(ms__bytes(msg)) == MS__FACTS_ALL;

@@ -1764,6 +1764,15 @@ controls()
     control staging_not_checked gcc test_fault_alloc \
         script_stays_whole_when_an_allocation_fails 100 \
         ms__staging_reach 'if (!p) return false;' ''
+    control copy_elsewhere_lacks_what_came_meanwhile gcc test_rewrite \
+        changes_follow_to_a_file_at_another_path 100 \
+        ms__rewrite_open 'live = source->backend == &ms__log_backend' 'live = w->own'
+    control copy_elsewhere_has_what_was_redacted gcc test_rewrite \
+        a_redaction_during_a_copy_to_another_path_is_a_conflict 100 \
+        ms__copy_since 'kind == MS_KIND_AMEND && ms__redact_keeps(msg)' 'false'
+    control copy_of_memory_lacks_what_came_meanwhile gcc test_rewrite \
+        a_store_in_memory_that_is_written_to_during_a_copy_is_a_conflict 100 \
+        ms__rewrite_still 'stat.as_of == w->copying.mark' 'true'
     control segment_in_two_maps_has_one_address gcc test_log_segments \
         segments_that_lie_in_two_maps_are_read_whole 100 \
         ms__segment_new ' && l->offset - m->start <= m->size' ''

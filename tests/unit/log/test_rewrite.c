@@ -162,6 +162,103 @@ TEST(changes_follow_to_the_new_file)
     assert_true(ends > 2 * rounds);
 }
 
+/* A copy at another path, of a writer's handle and of a reader's, while the writer goes
+ * on: it has all that came before the end, and nothing that a redaction erased before. */
+TEST(changes_follow_to_a_file_at_another_path)
+{
+    size_t rounds = test_times(60), ends = 0, conflicts = 0;
+    ms_os os = os_without_sync();
+    for (size_t round = 0; round < rounds; round++) {
+        static change_sequence d;
+        ms_error err;
+        uint64_t rng = test_seed() + round;
+        test_store s = log_at((size_t)1024 << test_below(&rng, 6), MS_ENGINE_AUTO);
+        bool reads = round % 2 != 0, more = true;
+        char *other = scratch_file(s.folder, "other.msl");
+        s.log.os = &os;
+        sequence_begin(&d, test_random(&rng));
+        log_open(&s);
+        for (uint64_t i = test_below(&rng, 300); i > 0; i--)
+            must_ok(sequence_step(&d, s.store, &err), &err, "before");
+        ms_store *fresh = NULL, *source = reads ? log_reader(&s) : s.store;
+        ms_log_desc to = s.log;
+        to.path = other;
+        ms_rewrite w = {.source = source, .to = &to};
+        for (uint64_t left = test_below(&rng, 100); left > 0 || more;) {
+            if (left > 0) must_ok(sequence_step(&d, s.store, &err), &err, "meanwhile");
+            if (left > 0) left--;
+            if (!test_one_in(&rng, 3) && left > 0) continue;
+            if (run(&w, test_one_in(&rng, 3) ? 0 : 1, &more)) continue;
+            conflicts++;
+            (void)ms_rewrite_end(&w, NULL, NULL);
+            more = true;
+        }
+        for (uint64_t i = test_below(&rng, 3); i > 0; i--)
+            must_ok(sequence_step(&d, s.store, &err), &err, "after the last run");
+        ms_result result = ms_rewrite_end(&w, &fresh, &err);
+        if (result == MS_E_CONFLICT) conflicts++;
+        else must_ok(result, &err, "end");
+        if (fresh != NULL) ends++;
+        if (fresh != NULL) must_show_the_same(s.store, fresh, reads ? "reader" : "writer");
+        if (fresh != NULL) must_ok(ms_selfcheck(fresh, &err), &err, "selfcheck");
+        ms_close(fresh);
+        if (reads) ms_close(source);
+        free(other);
+        store_close(&s);
+    }
+    printf("%zu copies, %zu redactions met\n", ends, conflicts);
+    assert_true(ends > rounds / 2 && conflicts > 0);
+}
+
+/* A redaction by another handle, which the source reads of. */
+TEST(a_redaction_during_a_copy_to_another_path_is_a_conflict)
+{
+    for (int of_reader = 0; of_reader < 2; of_reader++) {
+        test_store s = log_at(MS_LOG_SEGMENT_MIN, MS_ENGINE_AUTO);
+        char *other = scratch_file(s.folder, "other.msl");
+        ms_error err;
+        bool more = true;
+        log_open(&s);
+        for (int i = 0; i < 100; i++) append_text(s.store, "a secret");
+        ms_store *source = of_reader ? log_reader(&s) : s.store;
+        ms_log_desc to = s.log;
+        to.path = other;
+        ms_rewrite w = {.source = source, .to = &to};
+        while (more) assert_true(run(&w, 0, &more));
+        must_ok(ms_redact(s.store, 1, &err), &err, "redact");
+        assert_int_equal(ms_rewrite_run(&w, 0, &more, &err), MS_E_CONFLICT);
+        assert_non_null(strstr(err.message, "message 1 was redacted during the copy"));
+        (void)ms_rewrite_end(&w, NULL, NULL);
+        assert_int_equal(files_in(s.folder), 1);
+        if (of_reader) ms_close(source);
+        free(other);
+        store_close(&s);
+    }
+}
+
+/* Of a store that is no log the copy has the state at the first run. */
+TEST(a_store_in_memory_that_is_written_to_during_a_copy_is_a_conflict)
+{
+    for (int written = 0; written < 2; written++) {
+        test_store s = log_at(MS_LOG_SEGMENT_MIN, MS_ENGINE_AUTO);
+        ms_store *source, *fresh = NULL;
+        ms_error err;
+        bool more = true;
+        assert_int_equal(ms_mem_open(&source, NULL, NULL), MS_OK);
+        for (int i = 0; i < 100; i++) append_text(source, "one of many");
+        ms_rewrite w = {.source = source, .to = &s.log};
+        while (more) assert_true(run(&w, 1, &more));
+        if (written) append_text(source, "late");
+        ms_result result = ms_rewrite_end(&w, &fresh, &err);
+        assert_int_equal(result, written ? MS_E_CONFLICT : MS_OK);
+        if (written) assert_non_null(strstr(err.message, "is no log, was written to"));
+        assert_int_equal(files_in(s.folder), written ? 0 : 1);
+        ms_close(fresh);
+        ms_close(source);
+        store_close(&s);
+    }
+}
+
 /* A range is hidden while the new file is written; numbers have 64 bits. */
 TEST(hidden_ranges_of_any_number_follow_to_the_new_file)
 {
