@@ -1393,12 +1393,16 @@ TEST(clustered_segment_is_read_or_refused_when_memory_ends)
 
 /* Each allocation of the new log fails in turn: the old one stays, and is rewritten when
  * there is memory. */
-TEST(rewrite_is_refused_when_the_clustered_log_has_no_memory)
+static void rewrite_is_refused(bool of_memory)
 {
     static disk other;
     enum { N = 140 };
     size_t refused = 0;
-    ms_store *store = make_log(N + 1);
+    ms_store *log = make_log(N + 1), *store = log;
+    if (of_memory) {
+        assert_int_equal(ms_mem_open(&store, NULL, NULL), MS_OK);
+        assert_int_equal(ms_copy(store, log, NULL, NULL, NULL, NULL), MS_OK);
+    }
     assert_int_equal(ms_hide(store, N + 1, NULL), MS_OK); /* its number is left out */
     disk_init(&other, 1 << 20);
     other.os.exact_maps = true;
@@ -1417,9 +1421,16 @@ TEST(rewrite_is_refused_when_the_clustered_log_has_no_memory)
         test_alloc_done(&memory);
         assert_int_equal(count_all(store, query_at(NULL), MS_OK), N);
     }
-    assert_true(refused > 20);
+    assert_true(refused > (of_memory ? 5 : 20));
     disk_deinit(&other);
-    finish(store);
+    if (of_memory) ms_close(store);
+    finish(log);
+}
+
+TEST(rewrite_is_refused_when_the_clustered_log_has_no_memory)
+{
+    rewrite_is_refused(false);
+    rewrite_is_refused(true);
 }
 
 /* One handle reads location after location, forward and backward: the places of a list
@@ -1460,6 +1471,7 @@ TEST(every_location_is_whole_when_clustered_segments_are_read_ahead)
 TEST(segments_that_lie_in_two_maps_are_read_whole)
 {
     enum { STEPS = 120, EACH = 70, PLACES = 7 };
+    const ms_str both[] = {MS_STR("worker"), MS_STR("nobody")};
     size_t apart = 0;
     begin();
     char *folder = scratch_folder(), *path = scratch_file(folder, "log.msl");
@@ -1478,6 +1490,11 @@ TEST(segments_that_lie_in_two_maps_are_read_whole)
             ms_query q = query_at(place);
             q.reverse = i % 2 != 0;
             assert_int_equal(count_all(reader, q, MS_OK), n / PLACES);
+        }
+        ms_query lists = {.views = MS_VIEW_TEAM, .agent_keys = both, .n_agent_keys = 2};
+        for (int i = 0; i < 4; i++) {
+            lists.reverse = i % 2 != 0;
+            assert_int_equal(count_all(reader, lists, MS_OK), n / 2);
         }
         say_some(store, EACH);
     }
