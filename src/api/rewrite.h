@@ -36,7 +36,8 @@
  * hidden messages are. Or the lineage of the source is unknown: the new log has its
  * own. MS_E_BUSY: another process writes to the file to be replaced.
  * MS_E_CONFLICT: it was written to after the source was opened for salvage; or it is the
- * path of the source, and has another file by now, such as one of an earlier rewrite.
+ * path of the source, and has another file by now, such as one of an earlier rewrite; or
+ * a message was redacted during a copy to another path, which may have it: begin again.
  * MS_E_FOREIGN: the file to be replaced is not a log; it stays. MS_E_POISONED: a sync
  * failed. Either the old file stays; or the new one is in place, a power loss can bring
  * the old one back, and the replaced source is poisoned. A poisoned source may be
