@@ -61,9 +61,17 @@ known()
     test_change:many_changes_stay_quick)
         echo "clock of msvcrt moves in steps of 15 ms" ;;
     test_change:copy/a_rewritten_log_has_only_the_result_of_changes | \
+    test_error:error_stays_as_it_was_when_a_log_is_rewritten | \
+    test_error:texts_of_a_replaced_log_name_the_rewrite | \
+    test_ffi:call_is_refused_when_the_log_was_replaced | \
+    test_ffi:log_is_rewritten_when_nobody_writes_to_it | \
+    test_growth:rewrite | test_lifetimes:rewrites_keep_nothing_of_their_arguments | \
     test_file_format:the_bytes_are_as_the_essay_has_them | \
     test_file_format:the_bytes_are_those_of_the_kept_files)
         echo "a file that is open cannot be replaced" ;;
+    test_compact:long_run_stays_within_its_context) echo "it forks" ;;
+    test_team:requests_of_a_team_are_right_in_any_order)
+        echo "printf of msvcrt knows no places (%3\$s)" ;;
     esac
 }
 

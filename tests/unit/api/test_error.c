@@ -188,7 +188,6 @@ TEST(error_stays_as_it_was_when_damage_does_not_matter)
 
 TEST_WITH(ON_LOGS, error_stays_as_it_was_when_a_log_is_rewritten)
 {
-    if (ms_os_default()->exact_maps) skip(); /* Windows replaces no open log */
     test_store s = store_open((store_kind *)*state, NULL);
     ms_envelope m = ms_user_message(ms_text("x"));
     ms_log_report verified;
@@ -653,7 +652,6 @@ TEST(texts_of_failed_system_calls_name_the_byte)
 
 TEST(texts_of_a_replaced_log_name_the_rewrite)
 {
-    if (ms_os_default()->exact_maps) skip(); /* Windows replaces no open log */
     ms_store *store, *reader;
     ms_cursor it;
     ms_query all;

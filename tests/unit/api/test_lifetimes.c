@@ -472,7 +472,6 @@ TEST(json_is_written_from_texts_that_are_gone)
  * its end. */
 TEST(rewrites_keep_nothing_of_their_arguments)
 {
-    if (ms_os_default()->exact_maps) skip(); /* Windows replaces no open log */
     static const store_options none;
     test_store s;
     ms_store *fresh;
