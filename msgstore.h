@@ -2169,8 +2169,8 @@ MS_API ms_result ms_rewrite_run(ms_rewrite *rewrite, uint32_t budget_us, bool *m
  * become durable with the next sync, which syncs the folder, too. MS_E_BUSY: a run is
  * missing, or the source was synced after it; the rewrite goes on. MS_E_DAMAGED: *fresh
  * is open, see ms_log_rewrite. MS_E_CONFLICT: a message was redacted; or the source is no
- * log, and was written to since the first run. After other errors *fresh is NULL, and the source goes on
- * as before. */
+ * log, and was written to since the first run (a store of your own without `stat` cannot
+ * tell). After other errors *fresh is NULL, and the source goes on as before. */
 MS_API ms_result ms_rewrite_end(ms_rewrite *rewrite, ms_store **fresh, ms_error *err);
 
 /* ==== [api-verify] what a log has found, and whether its bytes are damaged ======= */
@@ -22070,9 +22070,8 @@ static uint32_t ms__log_backward(ms__log *log, ms__reading *s, const ms__list_it
  * does: an index may have been replaced since by one that was made in memory. */
 
 #define MS__PLACES_EACH 4u /* records of a run */
-#define MS__LIST_BITS   27u /* of the number of a list in its segment, of which an index of
-                               256 MiB has fewer; above it the segment's number in its
-                               group */
+#define MS__LIST_BITS   27u /* of the number of a list in its segment (an index of 256 MiB
+                               has fewer); above it the segment's number in its group */
 
 /* The state of a segment that is looked at. */
 typedef enum ms__soon_state {
@@ -23406,6 +23405,7 @@ typedef struct ms__rewriting {
     uint64_t covered;  /* the copy on the disk contains the source up to here */
     uint64_t verified; /* the copy, up to here */
     bool once;         /* the copy is made by one call */
+    ms_stat began;     /* of a source that is no log */
     bool unknown;      /* the lineage of the source is */
     bool unsure;       /* the old file may lack bytes that the copy reports as durable */
 } ms__rewriting;
@@ -23536,6 +23536,13 @@ static ms_result ms__rewrite_lineage(ms__rewriting *w, ms_store *source, ms_erro
                                              fresh->file.path);
 }
 
+/* Reads the totals of the source; zeros if its store has none. */
+static ms_result ms__rewrite_stat(const ms__rewriting *w, ms_stat *stat, ms_error *err)
+{
+    ms_result code = ms__stat_try(w->copying.source, stat, err);
+    return code == MS_E_UNSUPPORTED ? MS_OK : code;
+}
+
 /* Does steps 1 and 2. The copy needs no sync mode of its own: step 5 syncs it. */
 static MS__NOINLINE MS__RARE ms_result ms__rewrite_open(ms__rewriting *w,
                                                         ms_store *source, bool replace,
@@ -23565,6 +23572,7 @@ static MS__NOINLINE MS__RARE ms_result ms__rewrite_open(ms__rewriting *w,
     MS__TRY(ms__rewrite_lineage(w, source, err));
     ms__copy_begin(&w->copying, store, source, &w->keep, &w->report, &w->arena);
     w->copying.live = source->backend == &ms__log_backend;
+    if (!w->copying.live) MS__TRY(ms__rewrite_stat(w, &w->began, err));
     w->copying.least = w->fresh->opts.segment_size / MS__CLOSE_SEGMENT;
     if (source->backend == &ms__log_backend) w->copying.cluster = ms__log_cluster;
     if (w->own) w->erasures = w->old->append.erasures;
@@ -23775,10 +23783,14 @@ static bool ms__rewrite_lacks(const ms__rewriting *w)
  * was written to since. */
 static MS__RARE ms_result ms__rewrite_still(const ms__rewriting *w, ms_error *err)
 {
-    ms_stat stat;
+    ms_stat now;
+    const ms_stat *then = &w->began;
     if (w->copying.live || w->once) return MS_OK;
-    if (ms_store_stat(w->copying.source, &stat, NULL) != MS_OK) return MS_OK;
-    if (stat.as_of == w->copying.mark) return MS_OK;
+    MS__TRY(ms__rewrite_stat(w, &now, err));
+    bool same = now.as_of == then->as_of && now.messages == then->messages &&
+                now.last_seq == then->last_seq && now.hidden == then->hidden &&
+                now.changes == then->changes;
+    if (same) return MS_OK;
     return ms__fail(err, MS_E_CONFLICT, "the source, which is no log, was written to "
                     "during the copy to '%s': begin it again", w->path);
 }

@@ -148,7 +148,7 @@ static int follow_hide(follower *f, const ms_query *every, const ms_msg *hide)
 }
 
 /* Returns whether an amendment ends a stream: it is the first one of a message that was
- * stored unfinished. */
+ * stored unfinished; or may be, where that cannot be read. */
 static bool is_end(follower *f, const ms_msg *change)
 {
     ms_cursor it;
@@ -157,7 +157,7 @@ static bool is_end(follower *f, const ms_msg *change)
                             .raw = MS_RAW_MESSAGES | MS_RAW_AMENDS};
     uint64_t hash = change_hash(change);
     bool streamed = false, first = false;
-    if (ms_query_open(f->job->store, &about, &it, NULL) != MS_OK) return false;
+    if (ms_query_open(f->job->store, &about, &it, NULL) != MS_OK) return true;
     if ((msg = ms_next(&it)) != NULL && ms_kind_of(msg) == MS_KIND_MESSAGE)
         streamed = (ms_flags(msg) & MS_FLAG_UNFINISHED) != 0;
     if (streamed && (msg = ms_next(&it)) != NULL) first = change_hash(msg) == hash;

@@ -90,6 +90,6 @@ MS_API ms_result ms_rewrite_run(ms_rewrite *rewrite, uint32_t budget_us, bool *m
  * become durable with the next sync, which syncs the folder, too. MS_E_BUSY: a run is
  * missing, or the source was synced after it; the rewrite goes on. MS_E_DAMAGED: *fresh
  * is open, see ms_log_rewrite. MS_E_CONFLICT: a message was redacted; or the source is no
- * log, and was written to since the first run. After other errors *fresh is NULL, and the source goes on
- * as before. */
+ * log, and was written to since the first run (a store of your own without `stat` cannot
+ * tell). After other errors *fresh is NULL, and the source goes on as before. */
 MS_API ms_result ms_rewrite_end(ms_rewrite *rewrite, ms_store **fresh, ms_error *err);

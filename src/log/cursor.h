@@ -113,9 +113,8 @@ static uint32_t ms__log_backward(ms__log *log, ms__reading *s, const ms__list_it
  * does: an index may have been replaced since by one that was made in memory. */
 
 #define MS__PLACES_EACH 4u /* records of a run */
-#define MS__LIST_BITS   27u /* of the number of a list in its segment, of which an index of
-                               256 MiB has fewer; above it the segment's number in its
-                               group */
+#define MS__LIST_BITS   27u /* of the number of a list in its segment (an index of 256 MiB
+                               has fewer); above it the segment's number in its group */
 
 /* The state of a segment that is looked at. */
 typedef enum ms__soon_state {

@@ -239,14 +239,18 @@ TEST(a_redaction_during_a_copy_to_another_path_is_a_conflict)
 /* Of a store that is no log the copy has the state at the first run. */
 TEST(a_store_in_memory_that_is_written_to_during_a_copy_is_a_conflict)
 {
-    for (int written = 0; written < 2; written++) {
+    for (int row = 0; row < 4; row++) {
+        bool written = row % 2 != 0, of_union = row > 1;
         test_store s = log_at(MS_LOG_SEGMENT_MIN, MS_ENGINE_AUTO);
         ms_store *source, *fresh = NULL;
         ms_error err;
         bool more = true;
         assert_int_equal(ms_mem_open(&source, NULL, NULL), MS_OK);
         for (int i = 0; i < 100; i++) append_text(source, "one of many");
-        ms_rewrite w = {.source = source, .to = &s.log};
+        ms_store *read = source; /* or a union of it */
+        ms_union_desc desc = {.stores = &source, .n_stores = 1};
+        if (of_union) must_ok(ms_union_open(&read, &desc, &err), &err, "union");
+        ms_rewrite w = {.source = read, .to = &s.log};
         while (more) assert_true(run(&w, 1, &more));
         if (written) append_text(source, "late");
         ms_result result = ms_rewrite_end(&w, &fresh, &err);
@@ -254,6 +258,7 @@ TEST(a_store_in_memory_that_is_written_to_during_a_copy_is_a_conflict)
         if (written) assert_non_null(strstr(err.message, "is no log, was written to"));
         assert_int_equal(files_in(s.folder), written ? 0 : 1);
         ms_close(fresh);
+        if (of_union) ms_close(read);
         ms_close(source);
         store_close(&s);
     }
